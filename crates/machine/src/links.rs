@@ -12,6 +12,7 @@ use crate::transfers::TRANSFER;
 use bytes::Bytes;
 use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::ids::{ClientId, Node, ReplicaId};
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::transfer;
 use pentarchy_core::wire::Wire;
@@ -21,6 +22,7 @@ impl<D: Disk> Machine<'_, D> {
     pub fn on_link_up(&mut self, node: Node) {
         match node {
             Node::Replica(peer) => _ = self.connected.insert(peer),
+            Node::Client(_) if self.has_started && mutant!("links.known-clients-only") => {}
             Node::Client(client) => self.replies.up(client),
         }
     }

@@ -80,7 +80,7 @@ pub struct Machine<'f, D> {
     pub(crate) prepared: Vec<Prepared>,
     /// What users call the protocol.
     pub(crate) protocol: String,
-    has_started: bool,
+    pub(crate) has_started: bool,
     /// When the core was last told that a round is over.
     round_ms: u64,
 }

@@ -199,12 +199,7 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// Tells a client what is final.
-    fn tell_final(
-        &mut self,
-        client: &ClientId,
-        replies: Vec<Reply>,
-        driver: &mut impl Driver,
-    ) {
+    fn tell_final(&mut self, client: &ClientId, replies: Vec<Reply>, driver: &mut impl Driver) {
         driver.observe(Observed::Answered(client, &replies));
         for reply in replies {
             self.replies.notify(client, told(self.engine.fault, Notice::Reply(reply)));

@@ -7,12 +7,14 @@ use crate::devices::SimDevices;
 use crate::service::Journal;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier as _;
-use pentarchy_core::counter::Position;
+use pentarchy_core::counter::{Position, Refused};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{self, Epochs};
 use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Epoch, Incarnation, Millis, Node, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{
+    ClientId, Epoch, Incarnation, Millis, Node, ReplicaId, ReplicaSet, Slot,
+};
 use pentarchy_core::limits::REPLY_WHOLE_BYTES_MIN;
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::ToReplica;
@@ -44,8 +46,8 @@ pub use impostor::Impostor;
 pub use kept::{Kept, KeptDisk, Recovered, SharedKept};
 pub use leaving::stands;
 pub use lies::{Fault, Lying};
-pub use means::{OneDevice, SimFactory};
 use means::Means;
+pub use means::{OneDevice, SimFactory};
 pub use usurp::Usurping;
 
 /// A replica without a clock and without a network.
@@ -192,6 +194,39 @@ impl<'f> ReplicaNode<'f> {
         peers.chain(clients).for_each(|node| self.machine.on_link_up(node));
     }
 
+    /// A connection began, or is over; nothing to do if it knows that.
+    pub fn on_link(&mut self, whom: Address, is_up: bool) {
+        let changes =
+            if is_up { self.watch.down.remove(&whom) } else { self.watch.down.insert(whom) };
+        let node = match whom {
+            Address::Replica(peer) => Some(Node::Replica(peer)),
+            Address::Client(index) => {
+                self.watch.clients.get(usize::from(index)).copied().map(Node::Client)
+            }
+        };
+        match node.filter(|_| changes) {
+            Some(node) if is_up => self.machine.on_link_up(node),
+            Some(node) => self.machine.on_link_down(node),
+            None => {}
+        }
+    }
+
+    /// Those to whom it has no connection.
+    pub fn disconnected(&self) -> impl Iterator<Item = Address> {
+        self.watch.down.iter().copied()
+    }
+
+    /// Its counter does not answer any more.
+    pub fn lose_counter(&self) {
+        self.watch.device.lock().expect("a device does not panic").fail();
+    }
+
+    /// Whether its counter does not answer any more, and whether it was asked since then.
+    #[must_use]
+    pub fn counter_failure(&self) -> (bool, bool) {
+        self.watch.device.lock().expect("a device does not panic").failure()
+    }
+
     /// What its clocks show: one that nobody can set, and the time of day.
     pub const fn on_clock(&mut self, elapsed_ms: u64, now: Millis) {
         (self.watch.elapsed_ms, self.now) = (elapsed_ms, now);
@@ -214,6 +249,10 @@ impl<'f> ReplicaNode<'f> {
         match (begun.and_then(|()| act(machine, driver)), &self.watch.kept) {
             (Ok(()), _) => {}
             (Err(Halt::Storage(error)), Some(kept)) => kept.borrow_mut().on_failure(&error),
+            (Err(Halt::Counter(Refused::Unavailable)), _) => {
+                self.watch.has_ended = true;
+                out.push(Act::Saw(Observation::LostCounter));
+            }
             (Err(halt @ Halt::Rewound { .. }), Some(kept)) => {
                 kept.borrow_mut().on_rewound();
                 out.push(Act::Saw(Observation::Rewound(halt.to_string())));
@@ -221,7 +260,7 @@ impl<'f> ReplicaNode<'f> {
             (Err(halt), _) => panic!("{}: {halt}", self.id),
         }
         for client in core::mem::take(&mut self.watch.hung_up) {
-            self.machine.on_link_down(Node::Client(client));
+            self.on_link(Address::Client(client), false);
         }
         self.overhear_itself(epoch);
     }
@@ -383,8 +422,11 @@ impl<'f> ReplicaNode<'f> {
         if self.is_mute() && self.is_for_core(packet) {
             return;
         }
+        // Who is heard is connected.
+        let is_new = self.watch.down.contains(&Address::Replica(peer));
+        self.on_link(Address::Replica(peer), true);
         self.drive(out, |machine, driver| {
-            machine.on_peer(peer, core::iter::once(bytes), false);
+            machine.on_peer(peer, core::iter::once(bytes), is_new);
             machine.deliver_peers(driver)
         });
     }
@@ -396,10 +438,8 @@ impl<'f> ReplicaNode<'f> {
         if self.is_mute() {
             return;
         }
+        self.on_link(Address::Client(index), true);
         self.drive(out, |machine, driver| {
-            if !machine.is_connected(&client) {
-                machine.on_link_up(Node::Client(client));
-            }
             machine.on_client(client, wire, driver);
             Ok(())
         });

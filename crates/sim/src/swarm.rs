@@ -165,6 +165,9 @@ pub enum Disturbance {
         /// For how long.
         lasts: Micros,
     },
+    /// A replica's counters do not answer any more, if that does not make more than `f` faulty
+    /// replicas. It ends when it notices, and comes back with others.
+    CounterDies(Target),
     /// A replica's clock is set ahead.
     ClockJump(Target, u64),
 }
@@ -187,6 +190,7 @@ impl Disturbance {
             Self::Isolate { .. } => "isolate",
             Self::Split { .. } => "split",
             Self::Partition { .. } => "partition",
+            Self::CounterDies(_) => "counter_dies",
             Self::ClockJump(..) => "clock_jump",
         }
     }
@@ -638,8 +642,9 @@ impl Options {
 }
 
 fn draw_one(rng: &mut Rng, target: Target, lasts: Micros) -> Disturbance {
-    match rng.below(3) {
+    match rng.below(4) {
         0 => Disturbance::Crash(target),
+        3 => Disturbance::CounterDies(target),
         1 => Disturbance::Pause(target, lasts),
         _ => {
             let (hears, clients) = (rng.percent(30), rng.percent(50));

@@ -67,6 +67,12 @@ enum Happening {
     Disturb(usize),
     Mend(u64),
     Heal,
+    /// An end of a connection notices that it is over, or that it is there again.
+    Link {
+        replica: usize,
+        whom: Address,
+        is_up: bool,
+    },
 }
 
 struct Scheduled(Micros, u64, Happening);
@@ -119,6 +125,8 @@ struct Replica<'a> {
     behind: bool,
     /// Nor before it has executed this: it lost a state that it may have vouched for.
     behind_until: Slot,
+    /// Its counters do not answer any more.
+    has_no_counter: bool,
     /// The epoch in which its disk was copied, if that was put back and it has not ended since.
     put_back: Option<Epoch>,
     /// Its disk was damaged or put back, so that others may have seen more of it than it has.
@@ -145,7 +153,7 @@ impl Replica<'_> {
     /// Counts as one of the `f` that may be faulty: it does not work, is not meant to, or does not
     /// remember what it promised.
     const fn is_faulty(&self) -> bool {
-        self.crashed || self.behind || self.adversary.is_some()
+        self.crashed || self.behind || self.has_no_counter || self.adversary.is_some()
     }
 
     /// Lost its memory, and is to have the group's again.
@@ -302,6 +310,7 @@ impl<'a> World<'a> {
                 returns: false,
                 behind: false,
                 behind_until: Slot(0),
+                has_no_counter: false,
                 put_back: None,
                 doubtful: false,
                 stops_for: 0,
@@ -463,7 +472,8 @@ impl<'a> World<'a> {
             Happening::Resume(index) => return self.resume(index),
             Happening::Disturb(index) => self.disturb(index),
             Happening::Mend(name) => self.network.mend(name),
-            Happening::Heal => self.heal(),
+            Happening::Heal => return self.heal(),
+            Happening::Link { replica, whom, is_up } => return self.link(replica, whom, is_up),
         }
         Ok(())
     }

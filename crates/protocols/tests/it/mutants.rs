@@ -30,6 +30,18 @@ fn random_worlds_find_seeded_bugs() {
     find_all("minbft", &expected);
 }
 
+/// What surrounds the core of a replica.
+#[test]
+fn random_worlds_find_seeded_bugs_of_the_machine() {
+    let expected = [
+        ("admission.share-not-kept", "bounds"),
+        ("resuming.asks-nobody", "durability"),
+        ("links.known-clients-only", "liveness"),
+        ("engine.goes-on-without-counter", "counter_loss"),
+    ];
+    find_all("minbft", &expected);
+}
+
 #[test]
 fn random_worlds_find_seeded_bugs_of_pbft() {
     let expected = [

@@ -202,10 +202,7 @@ pub(super) mod tests {
             Load { chunk_bytes: CHUNK_BYTES_MAX + ANSWER_BYTES + 1, ..load.clone() },
         ));
         broken(check(&status, Load { relays: RELAYS_MAX + 1, ..load.clone() }));
-        broken(check(
-            &status,
-            Load { checked: PENDING_CLIENT_ENVELOPES_MAX + 1, ..load.clone() },
-        ));
+        broken(check(&status, Load { checked: PENDING_CLIENT_ENVELOPES_MAX + 1, ..load.clone() }));
         broken(check(&status, Load { asks: TRANSFER_CHUNKS_IN_FLIGHT + 1, ..load.clone() }));
         broken(check(&status, Load { snapshots: snapshots_kept(1) + 1, ..load.clone() }));
         broken(check(&status, Load { sessions: CLIENTS_MAX + 1, ..load.clone() }));

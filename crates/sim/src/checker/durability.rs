@@ -85,15 +85,8 @@ mod tests {
         assert!(rests(me, Slot(1), None).is_err());
         let none = Slot(0);
         let (rots, is_old) = (false, false);
-        let whole = Recovered {
-            had: none,
-            relied: 7,
-            found: 7,
-            vouched: none,
-            has: none,
-            rots,
-            is_old,
-        };
+        let whole =
+            Recovered { had: none, relied: 7, found: 7, vouched: none, has: none, rots, is_old };
         found(me, &whole).unwrap();
         assert!(found(me, &Recovered { found: 6, ..whole }).is_err());
         found(me, &Recovered { found: 6, rots: true, ..whole }).unwrap();

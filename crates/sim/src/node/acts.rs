@@ -209,6 +209,8 @@ pub enum Observation {
         /// Whether enough others have said what they saw of it.
         is_answered: bool,
     },
+    /// It ended, as its counter does not answer.
+    LostCounter,
     /// It ended, as another replica has seen what it had not kept; what it says of that.
     Rewound(String),
     /// It executed a slot.

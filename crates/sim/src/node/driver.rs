@@ -15,7 +15,7 @@ use pentarchy_core::protocol::{Delay, Reject, TimerKey, To};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Wire as _, Writer};
 use pentarchy_machine::{Driver, Kind, NoticeLog, Observed, Pause, Sent};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,7 +52,11 @@ pub(super) struct Watch {
     /// What the core of a faulty replica said in the present event.
     pub said: Vec<Bytes>,
     /// Clients on whose links the machine hung up in the present event.
-    pub hung_up: Vec<ClientId>,
+    pub hung_up: Vec<u16>,
+    /// Those to whom it has no connection.
+    pub down: BTreeSet<Address>,
+    /// It has ended for another reason than its disk.
+    pub has_ended: bool,
 }
 
 impl Watch {
@@ -82,6 +86,8 @@ impl Watch {
             notices: Notices::default(),
             said: Vec::new(),
             hung_up: Vec::new(),
+            down: BTreeSet::new(),
+            has_ended: false,
         }
     }
 
@@ -92,7 +98,7 @@ impl Watch {
 
     /// Whether the power has failed: then nothing that the machine does counts any more.
     pub fn is_dead(&self) -> bool {
-        self.kept.as_ref().is_some_and(|kept| kept.borrow().is_dead())
+        self.has_ended || self.kept.as_ref().is_some_and(|kept| kept.borrow().is_dead())
     }
 
     /// What the service ran since the last call.
@@ -192,7 +198,8 @@ impl SimDriver<'_> {
     /// What it executed may be taken back.
     fn speculated(&mut self, seen: &Observed<'_>) {
         let Observed::Speculated { place, batch } = seen else { return };
-        let ran = self.watch.drain_journal().into_iter().map(|(_, client, number)| (client, number));
+        let ran =
+            self.watch.drain_journal().into_iter().map(|(_, client, number)| (client, number));
         let (ran, told) = (ran.collect(), core::mem::take(&mut self.watch.notices).replies);
         let (slot, history, batch) = (place.slot, place.history, (*batch).clone());
         self.saw(Observation::Speculated { slot, batch, history, ran, told });
@@ -249,9 +256,7 @@ impl SimDriver<'_> {
             Observed::Diverged(slot) => Observation::Diverged { slot },
             Observed::Ended(handover) => Observation::Ended(handover.clone()),
             Observed::Began(membership) => Observation::Began(membership.clone()),
-            Observed::Resumes { epoch, is_answered } => {
-                Observation::Resumes { epoch, is_answered }
-            }
+            Observed::Resumes { epoch, is_answered } => Observation::Resumes { epoch, is_answered },
             Observed::AsksAdmission(envelope) => {
                 let [request] = &envelope.requests[..] else { return };
                 let (number, operation) = (request.number, request.operation.clone());
@@ -266,17 +271,19 @@ impl Driver for SimDriver<'_> {
     type Notices = Notices;
 
     fn send_peer(&mut self, peer: ReplicaId, _: Kind, encode: impl FnOnce(&mut Writer)) {
-        if !self.watch.is_dead() {
-            let mut to = Writer::default();
-            encode(&mut to);
-            let packet = Packet::from_link(&to.into_bytes());
-            self.out.push(Act::Send { to: Address::Replica(peer), packet });
+        let to = Address::Replica(peer);
+        if !self.watch.is_dead() && !self.watch.down.contains(&to) {
+            let mut writer = Writer::default();
+            encode(&mut writer);
+            let packet = Packet::from_link(&writer.into_bytes());
+            self.out.push(Act::Send { to, packet });
         }
     }
 
     fn send_client(&mut self, client: &ClientId, message: &ToClient) -> bool {
         if let Some(index) = self.watch.index(client)
             && !self.watch.is_dead()
+            && !self.watch.down.contains(&Address::Client(index))
         {
             let packet = Packet::ToClient(message.to_bytes());
             self.out.push(Act::Send { to: Address::Client(index), packet });
@@ -289,8 +296,8 @@ impl Driver for SimDriver<'_> {
         let why = if malformed { Reject::Malformed } else { Reject::BadRequest };
         if let Some(index) = self.watch.index(client) {
             self.saw(Observation::Rejected { from: Address::Client(index), why });
+            self.watch.hung_up.push(index);
         }
-        self.watch.hung_up.push(*client);
     }
 
     fn pause_client(&mut self, client: &ClientId, pause: Pause) {

@@ -42,12 +42,16 @@ impl ReplicaNode<'_> {
     pub fn is_due_to_show(&mut self) -> bool {
         let store = self.machine.store();
         let waits = store.is_some_and(|store| store.barrier().waiting_messages() > 0);
-        let speaks = self.is_admitted() && !self.machine.is_resuming() && !self.is_dead();
+        let speaks = self.is_admitted()
+            && !self.machine.is_resuming()
+            && !self.is_dead()
+            && !self.counter_failure().0;
         if self.faulty.is_some() || waits || !speaks {
             return false;
         }
         let stands = stands(self.core());
-        let is_due = stands != self.asked.stands || self.watch.steps >= self.asked.steps + ASK_EVERY;
+        let is_due =
+            stands != self.asked.stands || self.watch.steps >= self.asked.steps + ASK_EVERY;
         if is_due {
             self.asked = Asked { stands, steps: self.watch.steps };
         }

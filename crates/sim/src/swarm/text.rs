@@ -17,7 +17,8 @@
 //! `poison(ppm)`, `rot(every)`, `twin`, `forge(alone,ppm)`, `lurk(quiet ms,ppm)`, `usurp(ppm)`,
 //! `impostor(ppm)`.
 //!
-//! Disturbances: `crash(whom)`, `restart(whom,after)`, `pause(whom,us)`, `stop(whom,points,us)` and
+//! Disturbances: `crash(whom)`, `counter_dies(whom)`, `restart(whom,after)`, `pause(whom,us)`,
+//! `stop(whom,points,us)` and
 //! likewise `disk_fails`, `disk_full`, `disk_rots`, `disk_misdirects` and `disk_put_back`,
 //! `blackout(points,us)`,
 //! `isolate(whom,hears,clients,us)`, `split(part,one way,us)`, `partition(parts,us)`,
@@ -286,7 +287,9 @@ fn habit_text(habit: Behaviour) -> String {
 pub(crate) fn disturbance_text(disturbance: Disturbance) -> String {
     let name = disturbance.name();
     match disturbance {
-        Disturbance::Crash(target) => format!("{name}({})", target_text(target)),
+        Disturbance::Crash(target) | Disturbance::CounterDies(target) => {
+            format!("{name}({})", target_text(target))
+        }
         Disturbance::Stop { target, points, lasts, .. } => {
             format!("{name}({},{points},{lasts})", target_text(target))
         }
@@ -442,6 +445,7 @@ impl Disturbance {
     pub const fn target(self) -> Option<Target> {
         match self {
             Self::Crash(target)
+            | Self::CounterDies(target)
             | Self::Restart(target, _)
             | Self::Stop { target, .. }
             | Self::Pause(target, _)
@@ -461,7 +465,7 @@ impl Disturbance {
             | Self::Isolate { lasts, .. }
             | Self::Split { lasts, .. }
             | Self::Partition { lasts, .. } => Some(lasts),
-            Self::Crash(_) | Self::ClockJump(..) => None,
+            Self::Crash(_) | Self::CounterDies(_) | Self::ClockJump(..) => None,
         }
     }
 }
@@ -584,6 +588,7 @@ impl<'a> Call<'a> {
     fn disturbance(&self) -> Result<Disturbance, String> {
         let (disturbance, count) = match self.name {
             "crash" => (Disturbance::Crash(self.target()?), 1),
+            "counter_dies" => (Disturbance::CounterDies(self.target()?), 1),
             "stop" => (self.stop(Failure::Power)?, 3),
             "disk_fails" => (self.stop(Failure::Disk)?, 3),
             "disk_full" => (self.stop(Failure::Full)?, 3),

@@ -337,6 +337,7 @@ impl Scene {
             | Observation::Rests { .. }
             | Observation::Found(_)
             | Observation::Resumes { .. }
+            | Observation::LostCounter
             | Observation::Rewound(_)
             | Observation::Lied { .. }
             | Observation::Asked { .. }

@@ -8,9 +8,7 @@ use super::{
 };
 use crate::adversary::Rot;
 use crate::checker::{Verdict, durability};
-use crate::node::{
-    Kept, KeptDisk, Observation, OneDevice, Parts, SharedKept, SimFactory, life_of,
-};
+use crate::node::{Kept, KeptDisk, Observation, OneDevice, Parts, SharedKept, SimFactory, life_of};
 use crate::service::Journal;
 use crate::time::Micros;
 use pentarchy_core::ids::{Epoch, Slot};
@@ -118,6 +116,7 @@ impl<'a> World<'a> {
         let replica = &mut self.replicas[index];
         (replica.behind, replica.behind_until) = (true, Slot(0));
         (replica.put_back, replica.doubtful) = (None, false);
+        replica.has_no_counter = false;
         self.take_up(index, node, acts)
     }
 
@@ -194,6 +193,9 @@ impl<'a> World<'a> {
     /// A replica starts again with what it had synced, as whom it was. If it cannot read that, it
     /// is somebody else.
     pub(super) fn resume(&mut self, index: usize) -> Verdict {
+        if self.replicas[index].has_no_counter {
+            return self.restart(index);
+        }
         let id = self.replicas[index].id;
         let life = self.replicas[index].node.life();
         let may_rot = self.may_forget(index);

@@ -171,6 +171,7 @@ impl World<'_> {
             Observation::Resumes { epoch, is_answered } => {
                 format!("speaks in {epoch}, answered by enough others: {is_answered}")
             }
+            Observation::LostCounter => "ends, as its counter does not answer".to_owned(),
             Observation::Rewound(text) => format!("ends: {text}"),
             Observation::Installed { slot, state } => format!("installs {state} at {slot}"),
             Observation::Entered { view, reason } => format!("enters {view}: {reason}"),

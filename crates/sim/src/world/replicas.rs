@@ -3,7 +3,7 @@
 use super::log::What;
 use super::{Armed, Happening, World};
 use crate::adversary::{Adversary as _, Departure};
-use crate::checker::{Verdict, bounds, leaving};
+use crate::checker::{Verdict, bounds, counter_loss, leaving};
 use crate::node::{Act, Address, Observation, Packet, ReplicaNode};
 use crate::quiet;
 use crate::swarm::DiskOptions;
@@ -71,7 +71,7 @@ impl World<'_> {
         self.carry_out(index, acts)
     }
 
-    /// A replica does not listen to somebody for a moment: what it says meanwhile waits at its side.
+    /// A replica does not listen to somebody for a moment: what that one says meanwhile waits.
     fn pause(&mut self, index: usize, whom: Address, is_flood: bool) {
         let pause = self.replicas[index].pauses.entry(whom).or_default();
         if pause.until <= self.now {
@@ -230,6 +230,7 @@ impl World<'_> {
                 Act::Saw(Observation::Resumes { epoch, is_answered }) => {
                     verdict = verdict.and(self.on_resumed(index, epoch, is_answered));
                 }
+                Act::Saw(Observation::LostCounter) => self.begin_anew(index),
                 Act::Saw(Observation::Rewound(_)) if self.replicas[index].doubtful => {
                     self.begin_anew(index);
                 }
@@ -261,8 +262,9 @@ impl World<'_> {
 
     /// What a correct replica did, holds and would show.
     fn look_whether_within_bounds(&mut self, index: usize, mut load: bounds::Load) -> Verdict {
-        let id = self.replicas[index].id;
-        let node = &mut self.replicas[index].node;
+        let replica = &mut self.replicas[index];
+        let (id, node) = (replica.id, &mut replica.node);
+        counter_loss::goes_on(id, !replica.crashed && node.counter_failure().1)?;
         if node.is_due_to_show() {
             leaving::shown(id, node.shows_what_it_accepts())?;
         }
