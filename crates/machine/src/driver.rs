@@ -4,7 +4,7 @@
 use crate::observed::{NoticeLog, Observed};
 use pentarchy_core::ids::{ClientId, ReplicaId};
 use pentarchy_core::ports::client::ToClient;
-use pentarchy_core::protocol::{Delay, TimerKey};
+use pentarchy_core::protocol::{Delay, Reject, TimerKey};
 use pentarchy_core::wire::Writer;
 use std::time::Duration;
 
@@ -84,6 +84,14 @@ pub trait Driver {
     /// Clients are told this of what is [observed](Self::observe) next to be executed or final.
     fn on_notices(&mut self, notices: Self::Notices) {
         let _ = notices;
+    }
+
+    /// A machine that checks itself would refuse this message of its own, and so would others.
+    ///
+    /// # Panics
+    /// Always, where nobody watches.
+    fn on_own_refused(&mut self, kind: Kind, why: Reject) {
+        panic!("this replica's {kind} is refused: {why:?}");
     }
 
     /// Whether the machine leaves out a message that its counter refuses, and goes on. Only a

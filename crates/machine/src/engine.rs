@@ -262,7 +262,7 @@ impl Engine {
         };
         let ui = tag.ui().copied();
         let (wire, incoming) = self.core.seal(outgoing, tag);
-        self.check_own(outgoing.kind, &wire);
+        self.check_own(outgoing.kind, &wire, driver);
         let (core, digest, incoming) = (&*self.core, outgoing.digest, incoming);
         driver.observe(Observed::Sent(Sent {
             core,
@@ -292,11 +292,12 @@ impl Engine {
 
     /// Others check what this replica shows in a view change. If it would not pass, no view would
     /// begin, and nobody could say why: a machine that checks itself looks at once.
-    fn check_own(&self, kind: Kind, wire: &Bytes) {
+    fn check_own(&self, kind: Kind, wire: &Bytes, driver: &mut impl Driver) {
         let shows = matches!(kind, "view_change" | "new_view") && self.fault == Fault::None;
         if self.checks_itself && shows {
-            let opened = self.core.open(&*self.verifier, self.me, wire);
-            assert!(opened.is_ok(), "this replica's {kind} is refused: {:?}", opened.err());
+            if let Err(why) = self.core.open(&*self.verifier, self.me, wire) {
+                driver.on_own_refused(kind, why);
+            }
         }
     }
 

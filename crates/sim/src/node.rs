@@ -434,7 +434,7 @@ impl<'f> ReplicaNode<'f> {
     /// A client's message waits for the end of the round.
     fn on_client(&mut self, index: u16, wire: &Bytes, out: &mut Vec<Act>) {
         let Some(client) = self.watch.clients.get(usize::from(index)).copied() else { return };
-        self.overhear_client_packet(wire);
+        self.overhear_client_packet(&client, wire, out);
         if self.is_mute() {
             return;
         }
@@ -492,11 +492,12 @@ impl<'f> ReplicaNode<'f> {
         }
     }
 
-    fn overhear_client_packet(&mut self, wire: &Bytes) {
+    fn overhear_client_packet(&mut self, client: &ClientId, wire: &Bytes, out: &mut Vec<Act>) {
         if self.faulty.is_some()
             && let Ok(ToReplica::Request(envelope)) = ToReplica::from_bytes(wire)
         {
             self.overhear_envelope(&envelope);
+            self.collude(client, envelope, out);
         }
     }
 

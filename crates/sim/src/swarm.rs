@@ -17,6 +17,7 @@ use pentarchy_core::protocol::{Rules, Timeouts, Tuning};
 mod changes;
 mod forks;
 mod installs;
+mod losses;
 mod reads;
 mod rifts;
 pub mod text;
@@ -322,6 +323,7 @@ impl Options {
         }
         if config.faults && config.byzantine && !config.hostile_only {
             options.draw_changes(&mut Rng::new(!rng.clone().next_u64()), config.changes);
+            options.draw_losses(&mut Rng::new(rng.clone().next_u64().rotate_left(7)), rules);
         }
         options.draw_reads(&readers, config, rules);
         if options.abuses_macs() {
@@ -589,13 +591,10 @@ impl Options {
                 3..5 => Failure::Full,
                 5..7 => Failure::Rot,
                 7..9 => Failure::Misdirected,
-                9..11 => Failure::PutBack,
                 _ => Failure::Power,
             };
-            // A copy is to be old when it is put back.
-            let points = if failure == Failure::PutBack { 10 * points } else { points };
             let disturbance = match rng.below(10) {
-                0..3 if failure != Failure::PutBack => Disturbance::Blackout { points, lasts },
+                0..3 => Disturbance::Blackout { points, lasts },
                 _ => Disturbance::Stop { target, failure, points, lasts },
             };
             self.disturbances.push((at, disturbance));
@@ -642,9 +641,8 @@ impl Options {
 }
 
 fn draw_one(rng: &mut Rng, target: Target, lasts: Micros) -> Disturbance {
-    match rng.below(4) {
+    match rng.below(3) {
         0 => Disturbance::Crash(target),
-        3 => Disturbance::CounterDies(target),
         1 => Disturbance::Pause(target, lasts),
         _ => {
             let (hears, clients) = (rng.percent(30), rng.percent(50));

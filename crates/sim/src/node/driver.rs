@@ -369,6 +369,11 @@ impl Driver for SimDriver<'_> {
         self.watch.notices = notices;
     }
 
+    fn on_own_refused(&mut self, _: Kind, why: Reject) {
+        let me = self.watch.id;
+        self.observe(Observed::Rejected(me, why));
+    }
+
     fn leaves_out_refused(&self) -> bool {
         self.watch.is_faulty
     }

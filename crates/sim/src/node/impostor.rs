@@ -7,6 +7,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Certificate, Instance, Position};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::CoreEvent;
+use pentarchy_core::ids::ClientId;
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use std::sync::Arc;
@@ -61,6 +62,25 @@ impl ReplicaNode<'_> {
         }
     }
 
+    /// Believes what one client says in the name of another, if its device does: no correct replica
+    /// would take that from a client's connection.
+    pub(super) fn collude(
+        &mut self,
+        client: &ClientId,
+        envelope: Arc<Envelope>,
+        out: &mut Vec<Act>,
+    ) {
+        let is_false = envelope.client != *client;
+        if is_false && self.impostor().is_some() && self.keys().envelope(&envelope) {
+            self.believe(envelope, out);
+        }
+    }
+
+    fn believe(&mut self, envelope: Arc<Envelope>, out: &mut Vec<Act>) {
+        let input = Input::Request { envelope, settled: Vec::new(), passed_on: false };
+        self.feed(CoreEvent::Input(input), out);
+    }
+
     /// Believes now and then that a client asked for something, and acts as if it had: its core
     /// passes the envelope on to others, or proposes it. Of all that it can think of in the place
     /// of a tag, it takes what its own device says is right, if there is such a thing.
@@ -84,9 +104,7 @@ impl ReplicaNode<'_> {
         let first = forged.next();
         let right = first.iter().cloned().chain(forged).find(|it| keys.envelope(it));
         if let Some(envelope) = right.or(first) {
-            let (envelope, settled) = (Arc::new(envelope), Vec::new());
-            let input = Input::Request { envelope, settled, passed_on: false };
-            self.feed(CoreEvent::Input(input), out);
+            self.believe(Arc::new(envelope), out);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::log::{Deed, Place, What};
 use super::{Address, Cut, Disturbance, Failure, Happening, ReplicaId, ReplicaSet, Target, World};
 use crate::checker::Verdict;
+use crate::rng::Rng;
 use crate::time::Micros;
 
 /// An end of a connection that is cut notices it within so long.
@@ -64,30 +65,31 @@ impl World<'_> {
         self.network.cut(name, cut);
         self.schedule(self.now + lasts, Happening::Mend(name));
         if cut.both_ways {
-            self.break_links(cut, lasts);
+            // A stream of its own, so that nothing else of a world depends on it.
+            self.break_links(cut, lasts, &mut Rng::new(!(self.now ^ name)));
         }
     }
 
     /// A cut breaks connections. Each end notices that after a while, if the cut lasts so long:
     /// until then the connection is half open. It is made anew some time after the cut.
-    fn break_links(&mut self, cut: Cut, lasts: Micros) {
+    fn break_links(&mut self, cut: Cut, lasts: Micros, rng: &mut Rng) {
         let ids = |set: ReplicaSet, n: usize| {
             (0..n as u16).map(ReplicaId).filter(move |id| set.contains(*id))
         };
         for inside in ids(cut.from, self.options.n) {
             for outside in ids(cut.to, self.options.n) {
-                self.break_link(inside, Address::Replica(outside), lasts);
-                self.break_link(outside, Address::Replica(inside), lasts);
+                self.break_link(inside, Address::Replica(outside), lasts, rng);
+                self.break_link(outside, Address::Replica(inside), lasts, rng);
             }
             let clients = if cut.clients { self.clients.len() } else { 0 };
             for client in 0..clients {
-                self.break_link(inside, Address::Client(client as u16), lasts);
+                self.break_link(inside, Address::Client(client as u16), lasts, rng);
             }
         }
     }
 
-    fn break_link(&mut self, at: ReplicaId, whom: Address, lasts: Micros) {
-        let (noticed, again) = (self.rng.below(NOTICED), self.rng.below(AGAIN));
+    fn break_link(&mut self, at: ReplicaId, whom: Address, lasts: Micros, rng: &mut Rng) {
+        let (noticed, again) = (rng.below(NOTICED), rng.below(AGAIN));
         if noticed < lasts {
             let link = |is_up| Happening::Link { replica: usize::from(at.0), whom, is_up };
             self.schedule(self.now + noticed, link(false));
