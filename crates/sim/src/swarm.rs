@@ -322,8 +322,9 @@ impl Options {
             options.draw_rift(&mut rng.clone().fork());
         }
         if config.faults && config.byzantine && !config.hostile_only {
-            options.draw_changes(&mut Rng::new(!rng.clone().next_u64()), config.changes);
+            // Before those about changing the primary, in which nothing else is wrong.
             options.draw_losses(&mut Rng::new(rng.clone().next_u64().rotate_left(7)), rules);
+            options.draw_changes(&mut Rng::new(!rng.clone().next_u64()), config.changes);
         }
         options.draw_reads(&readers, config, rules);
         if options.abuses_macs() {

@@ -3,6 +3,9 @@
 //! *Old copies:* nothing is wrong, but disks are put back from copies that were made a while before.
 //!
 //! *Counters:* beside all else, the trusted counters of some replicas stop to answer.
+//!
+//! *Connections:* beside all else, one replica after the other loses its connections to everybody,
+//! for long enough that both ends notice.
 
 use super::{DiskOptions, Disturbance, Failure, Options, Target};
 use crate::adversary::Behaviour;
@@ -16,13 +19,14 @@ impl Options {
     /// stay as they are.
     pub(super) fn draw_losses(&mut self, rng: &mut Rng, rules: &Rules) {
         let twins = self.byzantine.iter().any(|(_, it)| it.contains(&Behaviour::Twin));
-        if rules.counter.is_none() || self.device != DeviceFault::None || self.is_steady() || twins
-        {
+        if self.device != DeviceFault::None || self.is_steady() || twins {
             return;
         }
+        let counts = rules.counter.is_some();
         match rng.below(100) {
-            0..8 => self.draw_old_copies(rng),
-            8..16 => self.draw_counters(rng),
+            0..8 if counts => self.draw_old_copies(rng),
+            8..16 if counts => self.draw_counters(rng),
+            16..24 => self.draw_connections(rng),
             _ => {}
         }
     }
@@ -44,6 +48,15 @@ impl Options {
             let at = rng.below(self.heal_at);
             let target = self.draw_target(rng);
             self.disturbances.push((at, Disturbance::CounterDies(target)));
+        }
+    }
+
+    fn draw_connections(&mut self, rng: &mut Rng) {
+        for id in 0..self.n as u16 {
+            let (at, lasts) = (rng.below(self.heal_at), rng.range(450_000, 1_000_000));
+            let target = Target::Replica(ReplicaId(id));
+            let lost = Disturbance::Isolate { target, hears: false, clients: true, lasts };
+            self.disturbances.push((at, lost));
         }
     }
 
