@@ -51,7 +51,7 @@ fn random_worlds_find_seeded_bugs_of_pbft() {
         ("frame.leave-on-f-asks", "panic"),
         ("pbft.nothing-taken-over", "liveness"),
         ("frame.never-forwards", "stability"),
-        ("frame.slots-not-passed-on", "liveness"),
+        ("frame.slots-not-passed-on", "stability"),
     ];
     find_all("pbft", &expected);
 }
