@@ -51,6 +51,6 @@ fn a_replica_without_a_timer_is_found() {
 /// The liar keeps what a correct replica asked for in a bad moment, and plays it long after.
 #[test]
 fn asks_that_nobody_stands_by_are_found() {
-    let found = found("frame.old-asks-count", "minbft", 160);
+    let found = found("frame.old-asks-count", "minbft", 40);
     assert_eq!(found.map(|(_, property)| property), Some("deposition"), "{found:?}");
 }

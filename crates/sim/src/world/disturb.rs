@@ -64,13 +64,14 @@ impl World<'_> {
     fn cut(&mut self, name: u64, cut: Cut, lasts: u64) {
         self.network.cut(name, cut);
         self.schedule(self.now + lasts, Happening::Mend(name));
-        if cut.both_ways {
+        // Otherwise those that are cut off lose messages, and their connections live on.
+        if cut.both_ways && cut.clients {
             // A stream of its own, so that nothing else of a world depends on it.
             self.break_links(cut, lasts, &mut Rng::new(!(self.now ^ name)));
         }
     }
 
-    /// A cut breaks connections. Each end notices that after a while, if the cut lasts so long:
+    /// What cuts a replica off from everybody breaks its connections. Each end notices that after a while, if the cut lasts so long:
     /// until then the connection is half open. It is made anew some time after the cut.
     fn break_links(&mut self, cut: Cut, lasts: Micros, rng: &mut Rng) {
         let ids = |set: ReplicaSet, n: usize| {
