@@ -47,7 +47,7 @@ pub use kept::{Kept, KeptDisk, Recovered, SharedKept};
 pub use leaving::stands;
 pub use lies::{Fault, Lying};
 use means::Means;
-pub use means::{OneDevice, SimFactory};
+pub use means::OneDevice;
 pub use usurp::Usurping;
 
 /// A replica without a clock and without a network.

@@ -31,6 +31,7 @@ use std::sync::{Arc, Mutex};
 mod clients;
 mod confirms;
 mod disturb;
+mod factory;
 mod lives;
 pub mod log;
 mod replicas;

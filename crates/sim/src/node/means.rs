@@ -1,20 +1,15 @@
-//! What a simulated replica is given to convince others, and to go from epoch to epoch.
+//! What a simulated replica is given to convince others.
 
 use super::SharedDevice;
-use crate::crypto::{Crypto, Keys};
-use crate::run::Factories;
-use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Signature, Verifier};
+use crate::crypto::Crypto;
+use pentarchy_core::auth::{Auth, AuthTag, Signature};
 use pentarchy_core::authenticator::Authenticator;
 use pentarchy_core::counter::{
     Counters as _, Instance, Memory as DeviceMemory, Position, Refused, TrustedMac, Ui, Usig,
 };
 use pentarchy_core::digest::Digest;
-use pentarchy_core::erased::{CoreEffect, ReplicaCore};
-use pentarchy_core::ids::{Incarnation, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
-use pentarchy_core::protocol::{BadRecord, Memory, Setup, Tuning};
-use pentarchy_machine::EpochFactory;
 use std::sync::Arc;
 
 /// A replica's key and its devices.
@@ -91,39 +86,5 @@ impl Usig for OneDevice {
     }
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
         self.with(|device| device.verify(replica, ui, digest))
-    }
-}
-
-/// Makes a replica's cores, and what checks others' statements.
-pub struct SimFactory<'f> {
-    /// Which replica.
-    pub id: ReplicaId,
-    /// The keys.
-    pub crypto: Arc<Crypto>,
-    /// What makes cores.
-    pub factories: Factories<'f>,
-    /// Sizes.
-    pub tuning: Tuning,
-}
-
-impl EpochFactory for SimFactory<'_> {
-    fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
-        let (crypto, me, membership) = (self.crypto.clone(), self.id, membership.clone());
-        Arc::new(Keys { crypto, me, membership })
-    }
-
-    fn core(
-        &mut self,
-        membership: &Arc<Membership>,
-        fetch: Option<ReplicaSet>,
-        memory: Memory,
-        effects: &mut Vec<CoreEffect>,
-    ) -> Box<dyn ReplicaCore> {
-        let (me, membership, tuning) = (self.id, membership.clone(), self.tuning);
-        (self.factories.replica)(Setup { me, membership, fetch, memory, tuning }, effects)
-    }
-
-    fn check_records(&self, _: &[Bytes]) -> Result<(), BadRecord> {
-        Ok(())
     }
 }

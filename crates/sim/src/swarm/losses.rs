@@ -1,6 +1,6 @@
 //! Worlds about what a replica must not go on without.
 //!
-//! *Old copies:* nothing is wrong, but disks are put back from copies that were made a while before.
+//! *Old copies:* nothing is wrong, but disks are put back from copies that were made before that.
 //!
 //! *Counters:* beside all else, the trusted counters of some replicas stop to answer.
 //!
@@ -19,7 +19,7 @@ impl Options {
     /// stay as they are.
     pub(super) fn draw_losses(&mut self, rng: &mut Rng, rules: &Rules) {
         let twins = self.byzantine.iter().any(|(_, it)| it.contains(&Behaviour::Twin));
-        if self.device != DeviceFault::None || self.is_steady() || twins {
+        if self.device != DeviceFault::None || self.heal_at == 0 || twins {
             return;
         }
         let counts = rules.counter.is_some();

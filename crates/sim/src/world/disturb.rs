@@ -71,8 +71,9 @@ impl World<'_> {
         }
     }
 
-    /// What cuts a replica off from everybody breaks its connections. Each end notices that after a while, if the cut lasts so long:
-    /// until then the connection is half open. It is made anew some time after the cut.
+    /// What cuts a replica off from everybody breaks its connections. Each end notices that after a
+    /// while, if the cut lasts so long: until then the connection is half open. It is made anew
+    /// some time after the cut.
     fn break_links(&mut self, cut: Cut, lasts: Micros, rng: &mut Rng) {
         let ids = |set: ReplicaSet, n: usize| {
             (0..n as u16).map(ReplicaId).filter(move |id| set.contains(*id))

@@ -1,6 +1,7 @@
 //! Replicas that start again with nothing, and epochs.
 
 use super::confirms::Looked;
+use super::factory::SimFactory;
 use super::log::{Deed, What};
 use super::{
     Act, Behaviour, Failure, Fault, Happening, Incarnation, Replica, ReplicaId, ReplicaNode,
@@ -8,7 +9,7 @@ use super::{
 };
 use crate::adversary::Rot;
 use crate::checker::{Verdict, durability};
-use crate::node::{Kept, KeptDisk, Observation, OneDevice, Parts, SharedKept, SimFactory, life_of};
+use crate::node::{Kept, KeptDisk, Observation, OneDevice, Parts, SharedKept, life_of};
 use crate::service::Journal;
 use crate::time::Micros;
 use pentarchy_core::ids::{Epoch, Slot};
