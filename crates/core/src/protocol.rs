@@ -322,8 +322,8 @@ impl<P: Protocol> Effects<P> {
         self.0.push(Effect::Disarm(timer));
     }
     /// Asks the host for something.
-    pub fn output(&mut self, output: P::Output) {
-        self.0.push(Effect::Output(output));
+    pub fn output(&mut self, output: impl Into<P::Output>) {
+        self.0.push(Effect::Output(output.into()));
     }
     /// Tells operators.
     pub fn report(&mut self, author: ReplicaId, finding: Finding) {

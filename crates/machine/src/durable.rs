@@ -50,7 +50,7 @@ impl<D: Disk> Machine<'_, D> {
         let Some(slot) = store.and_then(|store| store.asks_again()) else { return Ok(()) };
         info!(%slot, "log compaction: the log fills up");
         self.cut_at(Some(slot))?;
-        self.step(CoreEvent::Input(Input::KeepAgain), driver)
+        self.step(CoreEvent::Input(Input::Compact), driver)
     }
 
     fn next_message(&mut self) -> Option<CoreEffect> {
@@ -99,19 +99,6 @@ impl<D: Disk> Machine<'_, D> {
             store.stable(slot, authenticator.memories(), *taken)?;
         }
         Ok(())
-    }
-
-    /// A pillar inside of the core keeps again what it needs, or has done so.
-    pub(crate) fn on_keeping(&mut self, pillar: u8, is_done: bool) -> Result<(), Halt> {
-        let Some(store) = &mut self.store else { return Ok(()) };
-        let Engine { authenticator, taken, .. } = &self.engine;
-        Ok(store.keeps_again(pillar, is_done, authenticator.memories(), *taken)?)
-    }
-
-    /// A pillar has kept again all that it needs, from this entry on.
-    pub(crate) fn on_kept_again(&mut self, pillar: u8, begins: u64) -> Result<(), Halt> {
-        let Some(store) = &mut self.store else { return Ok(()) };
-        Ok(store.kept_again(pillar, begins)?)
     }
 
     /// A state is durable, so that this replica may vouch for it.

@@ -6,12 +6,10 @@ use crate::fault::{Fault, other_state, told};
 use crate::halt::Halt;
 use crate::machine::Machine;
 use crate::observed::{NoticeLog as _, Observed};
-use crate::pillar::ToPillar;
 use crate::store::Disk;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
 use pentarchy_core::ids::Slot;
-use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_storage::kept::Then;
 use std::sync::Arc;
@@ -94,35 +92,11 @@ impl<D: Disk> Machine<'_, D> {
                 self.engine.inward.extend(request.map(CoreEvent::Input));
             }
             Output::Full { envelope } => self.refuse(&envelope, driver),
-            // Nothing is executed behind the end of an epoch, whatever its core still orders.
-            Output::Execute { .. }
-            | Output::Checkpoint { .. }
-            | Output::Stable { .. }
-            | Output::Fetch { .. }
-            | Output::Speculate { .. }
-            | Output::Answer { .. }
-            | Output::Commit { .. }
-            | Output::Rollback { .. }
-                if self.ended.is_some() => {}
-            output if self.store.as_ref().is_some_and(|store| store.drops(&output)) => {}
+            output if self.drops(&output) => {}
             Output::Resumed { upto } => self.reads.resume(upto),
             Output::Execute { slot, batch } => {
                 self.execute(slot, &batch, driver)?;
             }
-            Output::Speculate { answers, slot, batch, view, history } => {
-                self.speculate(Place { view, slot, history }, &batch, answers, driver)?;
-            }
-            Output::Answer { slot, view } => self.answer_late(slot, view, driver),
-            Output::Commit { upto } => self.commit(upto, driver)?,
-            Output::Rollback { after } => self.roll_back(after, driver)?,
-            Output::Restate { view } => self.restate(view, driver),
-            Output::Tell { client, message } => self.tell_client(client, message, driver),
-            Output::ToPillar { pillar, input } => {
-                self.to_pillars.push((pillar, ToPillar::Input(input)))
-            }
-            Output::Keeping { pillar, is_done } => self.on_keeping(pillar, is_done)?,
-            // For the merger of several cores.
-            Output::PillarStatus(_) => {}
             Output::Checkpoint { slot } => self.checkpoint(slot, driver)?,
             Output::Stable { slot, state } => self.on_stable(slot, state, driver)?,
             Output::Fetch { slot, state, from } => {
@@ -144,8 +118,21 @@ impl<D: Disk> Machine<'_, D> {
                 error!(%slot, %mine, %theirs, "this replica's state differs from the group's");
                 self.divergence.begin(self.executor.snapshot(slot));
             }
+            Output::Speculation(output) => self.on_speculation(output, driver)?,
+            Output::Pillar(output) => self.on_pillars_core(output)?,
         }
         Ok(())
+    }
+
+    /// Whether nothing is to come of an output: because nothing is executed behind the end of an
+    /// epoch, whatever its core still orders, or because a state is being installed.
+    fn drops(&self, output: &Output) -> bool {
+        let is_of_executor = || {
+            let is_stable = matches!(output, Output::Stable { .. } | Output::Fetch { .. });
+            is_stable || output.needs_execution_in_step()
+        };
+        (self.ended.is_some() && is_of_executor())
+            || self.store.as_ref().is_some_and(|store| store.drops(output))
     }
 
     fn execute<R: Driver>(

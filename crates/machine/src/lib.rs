@@ -61,6 +61,7 @@ mod inbound;
 mod limits;
 mod links;
 mod machine;
+mod merging;
 pub mod meter;
 mod observed;
 mod others;

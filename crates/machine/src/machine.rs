@@ -12,7 +12,7 @@ use crate::inbound::Inbound;
 use crate::limits::HostLimits;
 use crate::meter::Meter;
 use crate::others::Others;
-use crate::pillar::{FromPillar, Prepared, ToPillar};
+use crate::pillar::{Prepared, ToPillar};
 use crate::readiness::Settling;
 use crate::replies::Replies;
 use crate::resuming::Resuming;
@@ -292,40 +292,6 @@ impl<'f, D: Disk> Machine<'f, D> {
     /// What the round had to say was written, between these times of the driver's clock.
     pub fn on_written(&mut self, begun: Duration, ended: Duration) {
         self.meter.round(begun, ended);
-    }
-
-    /// What pillars with threads of their own are to be told, in the order of each.
-    pub fn to_pillars(&mut self) -> impl Iterator<Item = (u8, ToPillar)> {
-        self.admission.take_to_pillars().chain(self.to_pillars.drain(..))
-    }
-
-    /// A pillar with a thread of its own says something. What it said in another epoch is gone.
-    ///
-    /// # Errors
-    /// [`Halt`]
-    pub fn on_pillar(
-        &mut self,
-        pillar: u8,
-        said: FromPillar,
-        driver: &mut impl Driver,
-    ) -> Result<(), Halt> {
-        match said {
-            FromPillar::Output(epoch, output) if epoch == self.engine.epoch => {
-                self.step(CoreEvent::Input(Input::OfPillar { pillar, output }), driver)
-            }
-            FromPillar::OtherEpoch(peer, epoch) => {
-                self.on_other_epoch(peer, epoch, driver);
-                self.begin_epoch(driver)
-            }
-            FromPillar::KeptAgain(epoch, begins) if epoch == self.engine.epoch => {
-                self.on_kept_again(pillar, begins)
-            }
-            FromPillar::Checked(checked) => {
-                self.admission.on_checked(checked);
-                Ok(())
-            }
-            FromPillar::Output(..) | FromPillar::KeptAgain(..) => Ok(()),
-        }
     }
 
     /// Carries out what the core asked for when it was started. So do pillars.

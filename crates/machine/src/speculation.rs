@@ -13,14 +13,34 @@ use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, Slot, View};
 use pentarchy_core::ports::client::{Place, Reply, ToClient};
-use pentarchy_core::ports::replica::Input;
+use pentarchy_core::ports::replica::{Input, speculation};
 use pentarchy_core::request::Envelope;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl<D: Disk> Machine<'_, D> {
+    /// The core, which speculates, asks for something.
+    pub(crate) fn on_speculation(
+        &mut self,
+        output: speculation::Output,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        use speculation::Output;
+        match output {
+            Output::Speculate { answers, slot, batch, view, history } => {
+                self.speculate(Place { view, slot, history }, &batch, answers, driver)?;
+            }
+            Output::Answer { slot, view } => self.answer_late(slot, view, driver),
+            Output::Commit { upto } => self.commit(upto, driver)?,
+            Output::Rollback { after } => self.roll_back(after, driver)?,
+            Output::Restate { view } => self.restate(view, driver),
+            Output::Tell { client, message } => self.tell_client(client, message, driver),
+        }
+        Ok(())
+    }
+
     /// Executes what may be taken back, and tells clients so if it `answers`.
-    pub(crate) fn speculate<R: Driver>(
+    fn speculate<R: Driver>(
         &mut self,
         place: Place,
         batch: &Arc<Batch>,
@@ -65,13 +85,13 @@ impl<D: Disk> Machine<'_, D> {
 
     /// What was speculated stands in another view: a client that waits for equal answers of all
     /// would wait until it asks again.
-    pub(crate) fn restate(&mut self, view: View, driver: &mut impl Driver) {
+    fn restate(&mut self, view: View, driver: &mut impl Driver) {
         let told = self.executor.restate(view);
         self.answer_all(told, driver);
     }
 
     /// Clients of this slot were not told when it was executed, or it stands in another view now.
-    pub(crate) fn answer_late(&mut self, slot: Slot, view: View, driver: &mut impl Driver) {
+    fn answer_late(&mut self, slot: Slot, view: View, driver: &mut impl Driver) {
         let told = self.executor.answers(slot, view);
         self.answer_all(told, driver);
     }
@@ -85,7 +105,8 @@ impl<D: Disk> Machine<'_, D> {
 
     /// Somebody waits until this slot is final.
     fn want(&mut self, slot: Slot) {
-        self.engine.inward.push_back(CoreEvent::Input(Input::Wanted { slot }));
+        let wanted = speculation::Input::Wanted { slot };
+        self.engine.inward.push_back(CoreEvent::Input(wanted.into()));
     }
 
     /// Says on what results rest: if `telling` says so, some of them by their digests.
@@ -134,7 +155,7 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// What was speculated up to this slot is final.
-    pub(crate) fn commit<R: Driver>(&mut self, upto: Slot, driver: &mut R) -> Result<(), Halt> {
+    fn commit<R: Driver>(&mut self, upto: Slot, driver: &mut R) -> Result<(), Halt> {
         let upto = upto.min(self.executor.executed());
         let (fault, Self { executor, replies, .. }) = (self.engine.fault, &mut *self);
         let mut notices = R::Notices::default();
@@ -199,12 +220,7 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// Tells a client what is final.
-    fn tell_final(
-        &mut self,
-        client: &ClientId,
-        replies: Vec<Reply>,
-        driver: &mut impl Driver,
-    ) {
+    fn tell_final(&mut self, client: &ClientId, replies: Vec<Reply>, driver: &mut impl Driver) {
         driver.observe(Observed::Answered(client, &replies));
         for reply in replies {
             self.replies.notify(client, told(self.engine.fault, Notice::Reply(reply)));

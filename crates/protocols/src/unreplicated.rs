@@ -76,14 +76,9 @@ impl Protocol for Unreplicated {
             Event::Input(
                 Input::Checkpointed { .. }
                 | Input::Installed { .. }
-                | Input::Wanted { .. }
-                | Input::Fill { .. }
-                | Input::KeepAgain
-                | Input::Heard { .. }
-                | Input::Beside { .. }
-                | Input::Executed { .. }
-                | Input::Moved { .. }
-                | Input::OfPillar { .. },
+                | Input::Compact
+                | Input::Speculation(_)
+                | Input::Pillar(_),
             )
             | Event::Client(..)
             | Event::Timeout(NoTimer) => {}

@@ -9,7 +9,7 @@ use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
 };
 use pentarchy_core::membership::{Base, Member, Membership};
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::{Input, Output, speculation};
 use pentarchy_core::protocol::{
     Effect, Effects, Event, Memory, Message as _, Protocol, Setup, Timeouts, TimerKey,
     TimerName as _, To, Tuning,
@@ -380,10 +380,11 @@ impl<P: Spoken> Group<P> {
     fn output(&mut self, id: u16, output: Output) {
         let node = &mut self.nodes[usize::from(id)];
         match output {
-            Output::Execute { slot, batch } | Output::Speculate { slot, batch, .. } => {
+            Output::Execute { slot, batch }
+            | Output::Speculation(speculation::Output::Speculate { slot, batch, .. }) => {
                 node.note(slot, batch);
             }
-            Output::Rollback { after } => node.take_back(after),
+            Output::Speculation(speculation::Output::Rollback { after }) => node.take_back(after),
             Output::Checkpoint { slot } if !self.saves_nothing => {
                 let state = Digest::of(&slot.0.to_le_bytes());
                 self.step(id, Event::Input(Input::Checkpointed { slot, state }));
@@ -495,7 +496,7 @@ impl<P: Spoken> Group<P> {
     /// A replica keeps again what it needs, and its log is cut there.
     pub fn keep_again(&mut self, id: u16) {
         let begins = self.nodes[usize::from(id)].log.len();
-        self.step(id, Event::Input(Input::KeepAgain));
+        self.step(id, Event::Input(Input::Compact));
         self.nodes[usize::from(id)].cut = begins;
     }
 
@@ -503,7 +504,7 @@ impl<P: Spoken> Group<P> {
     /// last.
     pub fn crash_keeping_again(&mut self, id: u16, records: usize) {
         let begins = self.nodes[usize::from(id)].log.len();
-        self.step(id, Event::Input(Input::KeepAgain));
+        self.step(id, Event::Input(Input::Compact));
         let node = &mut self.nodes[usize::from(id)];
         if node.log.len() > begins + records {
             node.log.truncate(begins + records);

@@ -154,16 +154,7 @@ impl Protocol for Follow {
                 self.execute(out);
             }
             Event::Client(..)
-            | Event::Input(
-                Input::Wanted { .. }
-                | Input::Fill { .. }
-                | Input::KeepAgain
-                | Input::Heard { .. }
-                | Input::Beside { .. }
-                | Input::Executed { .. }
-                | Input::Moved { .. }
-                | Input::OfPillar { .. },
-            ) => {}
+            | Event::Input(Input::Compact | Input::Speculation(_) | Input::Pillar(_)) => {}
             Event::Message(order) => {
                 let Order { slot, proposal, checkpoint } = &*order.message;
                 if *slot == Slot(0) {

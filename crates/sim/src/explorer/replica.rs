@@ -462,7 +462,7 @@ mod tests {
     use crate::world::membership;
     use pentarchy_core::ids::View;
     use pentarchy_core::outsider::Outsider;
-    use pentarchy_core::ports::replica::Output;
+    use pentarchy_core::ports::replica::speculation::Output;
     use pentarchy_core::protocol::{FaultModel, Rules};
     use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
     use pentarchy_core::request::{Draft, Request, RequestAuth};
@@ -506,10 +506,10 @@ mod tests {
         let core = Box::new(Outsider { rules: RULES });
         let (slot, batch, history) = (Slot(1), batch(common.clients[0]), Digest::of(b"all"));
         let first = Output::Speculate { answers: true, slot, batch, view: View(0), history };
-        let first = vec![CoreEffect::Output(first)];
+        let first = vec![CoreEffect::Output(first.into())];
         let (mut replica, mut outcome) = Replica::start(ReplicaId(0), core, first, &common, (0, 0));
-        let mut later = |output| {
-            let first = vec![CoreEffect::Output(output)];
+        let mut later = |output: Output| {
+            let first = vec![CoreEffect::Output(output.into())];
             replica.with_node(&common, first, &mut outcome, |_, _| {});
         };
         later(Output::Answer { slot, view: View(2) });

@@ -172,15 +172,7 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
                 }
             }
             Event::Input(
-                Input::Installed { .. }
-                | Input::Wanted { .. }
-                | Input::Fill { .. }
-                | Input::KeepAgain
-                | Input::Heard { .. }
-                | Input::Beside { .. }
-                | Input::Executed { .. }
-                | Input::Moved { .. }
-                | Input::OfPillar { .. },
+                Input::Installed { .. } | Input::Compact | Input::Speculation(_) | Input::Pillar(_),
             )
             | Event::Client(..)
             | Event::Timeout(_) => {}
