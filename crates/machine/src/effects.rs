@@ -6,6 +6,7 @@ use crate::fault::{Fault, other_state, told};
 use crate::halt::Halt;
 use crate::machine::Machine;
 use crate::observed::{NoticeLog as _, Observed};
+use crate::replying::Outcomes;
 use crate::store::Disk;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
@@ -119,6 +120,7 @@ impl<D: Disk> Machine<'_, D> {
                 self.divergence.begin(self.executor.snapshot(slot));
             }
             Output::Speculation(output) => self.on_speculation(output, driver)?,
+            Output::Replying(output) => self.on_replying(output, driver),
             Output::Pillar(output) => self.on_pillars_core(output)?,
         }
         Ok(())
@@ -142,14 +144,18 @@ impl<D: Disk> Machine<'_, D> {
         driver: &mut R,
     ) -> Result<(), Halt> {
         let (begun, telling, fault) = (driver.elapsed(), self.telling(), self.engine.fault);
-        let Self { executor, replies, .. } = self;
+        let Self { engine, executor, replies, .. } = self;
+        let mut outcomes = Outcomes::new(&engine.core.rules());
         let mut notices = R::Notices::default();
         driver.around(Work::Execute, || {
             executor.execute(slot, batch, |client, notice| {
                 notices.note(client, &notice);
-                replies.notify_executed(client, told(fault, notice), telling);
+                if outcomes.note_notice(client, &notice) {
+                    replies.notify_executed(client, told(fault, notice), telling);
+                }
             });
         });
+        engine.inward.extend(outcomes.event(slot));
         self.check_service()?;
         self.meter.executed(batch, begun, driver.elapsed());
         self.rest_on_what_is_kept(driver);

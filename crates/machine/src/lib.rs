@@ -69,6 +69,7 @@ pub mod pillar;
 mod queries;
 pub mod readiness;
 mod replies;
+mod replying;
 pub mod report;
 mod reporting;
 mod rescue;

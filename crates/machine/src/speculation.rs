@@ -6,6 +6,7 @@ use crate::fault::told;
 use crate::halt::Halt;
 use crate::machine::Machine;
 use crate::observed::{NoticeLog as _, Observed};
+use crate::replying::Outcomes;
 use crate::store::Disk;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::designated_replier::DesignatedReplier;
@@ -54,15 +55,18 @@ impl<D: Disk> Machine<'_, D> {
         let begun = driver.elapsed();
         let mut all: Vec<(ClientId, Vec<Reply>)> = Vec::new();
         let mut notices = R::Notices::default();
+        let mut outcomes = Outcomes::new(&self.engine.core.rules());
         let is_wanted = self.executor.speculate(place, batch, answers, |client, reply| {
             notices.note_open(client, &reply);
+            let is_told = outcomes.note(client, &reply) && answers;
             match all.last_mut() {
-                _ if !answers => {}
+                _ if !is_told => {}
                 Some((last, replies)) if last == client => replies.push(reply),
                 _ => all.push((*client, vec![reply])),
             }
         });
         self.check_service()?;
+        self.engine.inward.extend(outcomes.event(place.slot));
         self.meter.executed(batch, begun, driver.elapsed());
         self.rest_on_what_is_kept(driver);
         driver.on_notices(notices);
@@ -190,6 +194,9 @@ impl<D: Disk> Machine<'_, D> {
     ) -> Option<Input> {
         let replies: Vec<Reply> = self.settled(&envelope).collect();
         let settled = replies.iter().map(|reply| reply.number).collect();
+        if self.asks_core(envelope.client, &replies) {
+            return request(envelope, settled, false);
+        }
         if self.executor.is_speculative() {
             self.answer_open(&envelope, replies, driver);
         } else {
@@ -220,7 +227,12 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// Tells a client what is final.
-    fn tell_final(&mut self, client: &ClientId, replies: Vec<Reply>, driver: &mut impl Driver) {
+    pub(crate) fn tell_final(
+        &mut self,
+        client: &ClientId,
+        replies: Vec<Reply>,
+        driver: &mut impl Driver,
+    ) {
         driver.observe(Observed::Answered(client, &replies));
         for reply in replies {
             self.replies.notify(client, told(self.engine.fault, Notice::Reply(reply)));

@@ -48,6 +48,8 @@ impl Protocol for Unreplicated {
         reads: ReadRule::All,
         pillars: false,
         speculative: false,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: Some(Counter::Usig),
     };
 
@@ -78,6 +80,8 @@ impl Protocol for Unreplicated {
                 | Input::Installed { .. }
                 | Input::Compact
                 | Input::Speculation(_)
+                | Input::Outcome(_)
+                | Input::Replying(_)
                 | Input::Pillar(_),
             )
             | Event::Client(..)

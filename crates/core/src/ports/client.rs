@@ -236,6 +236,8 @@ pub enum ToClient {
     },
     /// The replica's status as JSON, for people and tools. Nothing is decided by it.
     Status(Bytes),
+    /// A message of the protocol: only its client cores can read it.
+    Protocol(Bytes),
     /// What the service tells the client unasked: `events[i]` has the number `first + i`.
     Events {
         /// Every event below this number is gone here, for ever. 0 claims nothing.
@@ -262,6 +264,7 @@ impl ToClient {
             Self::SpeculativeDigests { .. } => "speculative_digests",
             Self::Vouched { .. } => "vouched",
             Self::Committed(_) => "committed",
+            Self::Protocol(_) => "replica_protocol",
         }
     }
 }
@@ -319,6 +322,10 @@ impl Wire for ToClient {
                 to.u8(7);
                 place.encode(to);
             }
+            Self::Protocol(message) => {
+                to.u8(10);
+                to.bytes(message);
+            }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -354,6 +361,7 @@ impl Wire for ToClient {
                 signature: Signature::decode(from)?,
             }),
             7 => Place::decode(from).map(Self::Committed),
+            10 => from.bytes(MESSAGE_BYTES_MAX).map(Self::Protocol),
             _ => Err(Malformed),
         }
     }

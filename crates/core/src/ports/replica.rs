@@ -1,7 +1,9 @@
 //! The replica's pair: what every protocol that orders requests needs. What only some need is a
 //! capability, nested in one variant each way.
 
+pub mod outcome;
 pub mod pillar;
+pub mod replying;
 pub mod speculation;
 
 use crate::batch::Batch;
@@ -48,6 +50,10 @@ pub enum Input {
     Compact,
     /// To a core that speculates.
     Speculation(speculation::Input),
+    /// To a core that hears what came of a slot.
+    Outcome(outcome::Input),
+    /// To a core that replies to clients itself.
+    Replying(replying::Input),
     /// To a core that is one of several whose orders are merged, or that merges them.
     Pillar(pillar::Input),
 }
@@ -130,6 +136,8 @@ pub enum Output {
     },
     /// From a core that speculates.
     Speculation(speculation::Output),
+    /// From a core that speaks with clients.
+    Replying(replying::Output),
     /// From a core that is one of several whose orders are merged, or that merges them.
     Pillar(pillar::Output),
 }

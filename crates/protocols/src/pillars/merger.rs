@@ -119,6 +119,8 @@ impl Protocol for Merger {
         reads: ReadRule::All,
         pillars: true,
         speculative: false,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: None,
     };
 

@@ -33,7 +33,11 @@ impl Merger {
             Input::Installed { slot } => self.on_installed(slot, out),
             Input::Compact => self.tell_compact(out),
             // The rest is for pillars, which are told it by this.
-            Input::Round { .. } | Input::Speculation(_) | Input::Pillar(_) => {}
+            Input::Round { .. }
+            | Input::Speculation(_)
+            | Input::Outcome(_)
+            | Input::Replying(_)
+            | Input::Pillar(_) => {}
         }
     }
 
@@ -71,8 +75,8 @@ impl Merger {
             }
             // These are for all of them to say.
             Output::Resumed { .. } | Output::Checkpoint { .. } => {}
-            // That is for their host; and they say nothing that may be taken back.
-            Output::Pillar(_) | Output::Speculation(_) => {}
+            // That is for their host; and they say nothing that may be taken back, nor to clients.
+            Output::Pillar(_) | Output::Speculation(_) | Output::Replying(_) => {}
         }
     }
 

@@ -215,6 +215,8 @@ pub mod tests {
         reads: ReadRule::All,
         pillars: true,
         speculative: false,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: Some(Counter::Usig),
     };
 

@@ -107,6 +107,8 @@ impl Protocol for Follow {
         reads: ReadRule::All,
         pillars: false,
         speculative: false,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: Some(Counter::Usig),
     };
 
@@ -154,7 +156,13 @@ impl Protocol for Follow {
                 self.execute(out);
             }
             Event::Client(..)
-            | Event::Input(Input::Compact | Input::Speculation(_) | Input::Pillar(_)) => {}
+            | Event::Input(
+                Input::Compact
+                | Input::Speculation(_)
+                | Input::Outcome(_)
+                | Input::Replying(_)
+                | Input::Pillar(_),
+            ) => {}
             Event::Message(order) => {
                 let Order { slot, proposal, checkpoint } = &*order.message;
                 if *slot == Slot(0) {

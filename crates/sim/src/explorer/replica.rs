@@ -476,6 +476,8 @@ mod tests {
         reads: ReadRule::AllButFaulty,
         pillars: false,
         speculative: true,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: None,
     };
 

@@ -634,6 +634,8 @@ mod tests {
             reads: ReadRule::All,
             pillars: false,
             speculative: false,
+            hears_outcomes: false,
+            replies_itself: false,
             counter: Some(Counter::Usig),
         };
         for seed in 0..2_000 {

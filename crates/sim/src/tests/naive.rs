@@ -129,6 +129,8 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
         reads: ReadRule::All,
         pillars: false,
         speculative: false,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: Some(Counter::Usig),
     };
 
@@ -172,7 +174,12 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
                 }
             }
             Event::Input(
-                Input::Installed { .. } | Input::Compact | Input::Speculation(_) | Input::Pillar(_),
+                Input::Installed { .. }
+                | Input::Compact
+                | Input::Speculation(_)
+                | Input::Outcome(_)
+                | Input::Replying(_)
+                | Input::Pillar(_),
             )
             | Event::Client(..)
             | Event::Timeout(_) => {}

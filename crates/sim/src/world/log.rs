@@ -250,6 +250,7 @@ fn describe_answer(wire: &Bytes) -> String {
             format!("SpeculativeDigests {} {} {numbers}", place.view, place.slot)
         }
         Ok(ToClient::Vouched { place, .. }) => format!("Vouched {} {}", place.view, place.slot),
+        Ok(ToClient::Protocol(bytes)) => format!("Protocol {} bytes", bytes.len()),
         Ok(ToClient::Committed(place)) => format!("Committed {} {}", place.view, place.slot),
         Ok(ToClient::Answer { number, .. }) => format!("Answer #{number}"),
         Ok(ToClient::Busy { number }) => format!("Busy #{number}"),

@@ -107,8 +107,9 @@ pub trait Events: Core {
             Input::Installed { slot } => self.on_installed(slot, out),
             Input::Compact => self.persist_all_again(out),
             Input::Speculation(speculation::Input::Wanted { slot }) => self.on_wanted(slot, out),
-            // Who runs this core beside others looks into it ([`crate::pillars`]).
-            Input::Pillar(_) => {}
+            // No core with a frame asks for these; and who runs this core beside others looks into
+            // it ([`crate::pillars`]).
+            Input::Outcome(_) | Input::Replying(_) | Input::Pillar(_) => {}
         }
     }
 
