@@ -1,7 +1,7 @@
 //! A machine, a driver that writes down what it asks for, and a core that orders at once.
 
 use bytes::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Signature, Verifier};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature, Verifier};
 use pentarchy_core::authenticator::Authenticator;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::{Counter, Instance, Memory as Recent, Refused, TrustedMac, Ui};
@@ -316,8 +316,11 @@ impl Verifier for Ones {
 struct Remembering(bool);
 
 impl Authenticator for Remembering {
-    fn tag(&mut self, _: &Auth, _: &Digest) -> Result<AuthTag, Refused> {
-        Ok(AuthTag::Channel)
+    fn tag(&mut self, auth: &Auth, digest: &Digest) -> Result<AuthTag, Refused> {
+        Ok(match auth {
+            Auth::Checksum => AuthTag::Checksum(Checksum::of(digest)),
+            _ => AuthTag::Channel,
+        })
     }
     fn sign(&self, _: &Digest) -> Signature {
         Signature([0; 64])

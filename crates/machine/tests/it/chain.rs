@@ -59,7 +59,7 @@ impl Wire for Said {
 
 impl Message for Said {
     fn auth(&self) -> Auth {
-        Auth::Channel
+        Auth::Checksum
     }
     fn statement(&self, domain: &Domain) -> Digest {
         domain.statement("chain").bytes(&self.to_bytes()).finish()
@@ -249,6 +249,22 @@ fn every_replica_of_a_chain_executes_and_its_tail_replies() {
         assert_eq!(protocol(&chain[2]).len(), usize::from(!again));
         assert_eq!(chain.each_mut().map(|it| it.take_results().len()), [0, 0, 1]);
     }
+}
+
+#[test]
+fn an_accident_on_the_way_down_a_chain_is_found() {
+    let id = client(1);
+    let mut chain = chain::<9>(id);
+    chain[0].round(1, &[(id, request(id, 1, true))]).unwrap();
+    let (.., bytes) = chain[0].driver.to_peers.last_mut().expect("the head passes its order on");
+    let mut changed = bytes.to_vec();
+    *changed.last_mut().unwrap() ^= 1;
+    *bytes = changed.into();
+    let [head, next, _] = &mut chain;
+    assert_eq!(pass(head, 0, next, 1), 1);
+    next.round(1, &[]).unwrap();
+    assert_eq!(next.status().requests, 0);
+    assert_eq!(next.status().rejects["bad_auth"], 1);
 }
 
 #[test]

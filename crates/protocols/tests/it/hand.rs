@@ -1,7 +1,7 @@
 //! A group whose cores, devices, disks and links a test drives by hand, of any protocol: for
 //! schedules that liars need and chance rarely finds. Who lies has no core; the test speaks for it.
 
-use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Verified, Verifier};
 use pentarchy_core::batch::{Batch, Proposal};
 use pentarchy_core::counter::{Certificate, Counter, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
@@ -406,6 +406,7 @@ impl<P: Spoken> Group<P> {
         let device = &mut self.nodes[usize::from(id)].device;
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
+            Auth::Checksum => AuthTag::Checksum(Checksum::of(&digest)),
             Auth::Signature => AuthTag::Signature(Seals::sign(me, &digest)),
             Auth::Usig(_, position) => AuthTag::Usig(device.certify(me, position, &digest)),
             Auth::Mac(_) => AuthTag::Mac(Seals::mac_of(me, &digest)),

@@ -2,7 +2,7 @@
 //! their mouths. Signatures are believed if they name their author; timers run by a clock that the
 //! test moves.
 
-use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Verified, Verifier};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::{Certificate, Counter, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
@@ -367,6 +367,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
         let digest = message.statement(&domain);
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
+            Auth::Checksum => AuthTag::Checksum(Checksum::of(&digest)),
             Auth::Signature => AuthTag::Signature([id as u8; 64]),
             Auth::Mac(_) => AuthTag::Mac(TrustedMac([id as u8; 32])),
             Auth::Usig(_, at) => {

@@ -4,7 +4,7 @@
 
 use super::ReplicaNode;
 use crate::devices::SimDevices;
-use pentarchy_core::auth::{Auth, AuthTag, Signature};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature};
 use pentarchy_core::counter::Counters as _;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
@@ -99,6 +99,7 @@ impl ReplicaNode<'_> {
     fn tag_of(&self, outgoing: &Outgoing, devices: &mut SimDevices) -> Result<AuthTag, Reject> {
         Ok(match outgoing.auth {
             Auth::Channel => AuthTag::Channel,
+            Auth::Checksum => AuthTag::Checksum(Checksum::of(&outgoing.digest)),
             Auth::Signature => AuthTag::Signature(self.crypto.sign(self.id, &outgoing.digest)),
             Auth::Usig(instance, position) => {
                 let store = self.machine.store();

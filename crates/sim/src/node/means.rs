@@ -4,7 +4,7 @@ use super::SharedDevice;
 use crate::crypto::{Crypto, Keys};
 use crate::run::Factories;
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Signature, Verifier};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature, Verifier};
 use pentarchy_core::authenticator::Authenticator;
 use pentarchy_core::counter::{
     Counters as _, Instance, Memory as DeviceMemory, Position, Refused, TrustedMac, Ui, Usig,
@@ -31,6 +31,7 @@ impl Authenticator for Means {
         let mut device = self.device.lock().expect("a device does not panic");
         match auth {
             Auth::Channel => Ok(AuthTag::Channel),
+            Auth::Checksum => Ok(AuthTag::Checksum(Checksum::of(digest))),
             Auth::Signature => Ok(AuthTag::Signature(self.crypto.sign(self.id, digest))),
             Auth::Usig(instance, position) => {
                 device.create(*instance, *position, digest).map(AuthTag::Usig)

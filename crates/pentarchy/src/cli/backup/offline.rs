@@ -13,7 +13,7 @@ use pentarchy::config::ClusterConfig;
 use pentarchy::data::{DataError, DataFolder};
 use pentarchy::protocols;
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Unchecked};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Unchecked};
 use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
@@ -211,6 +211,7 @@ impl Player {
     fn tag(&mut self, auth: &Auth) -> AuthTag {
         match *auth {
             Auth::Channel => AuthTag::Channel,
+            Auth::Checksum => AuthTag::Checksum(Checksum([0; 8])),
             Auth::Signature => AuthTag::Signature([0; 64]),
             Auth::Mac(_) => AuthTag::Mac(TrustedMac([0; 32])),
             Auth::Usig(instance, position) => {
