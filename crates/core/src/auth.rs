@@ -18,8 +18,8 @@ use core::hash::{Hash, Hasher};
 pub enum Auth {
     /// Only that it came over the sender's authenticated channel. Convinces the direct receiver.
     Channel,
-    /// A checksum. Shows everyone that no accident changed the message, and says nothing of who made
-    /// it: for groups whose faulty replicas do not lie.
+    /// A checksum. Shows everyone that no accident changed the message, and says nothing of its
+    /// author: for groups whose faulty replicas do not lie.
     Checksum,
     /// An Ed25519 signature. Convinces everyone, for ever.
     Signature,

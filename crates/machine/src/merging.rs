@@ -1,5 +1,5 @@
-//! A replica whose order is split: what its core tells the pillars, and what those tell it that have
-//! threads of their own.
+//! A replica whose order is split: what its core tells the pillars, and what those with threads of
+//! their own tell it.
 
 use crate::driver::Driver;
 use crate::engine::Engine;

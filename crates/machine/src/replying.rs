@@ -1,4 +1,4 @@
-//! What a core hears of results, and what it tells clients itself: two capabilities that chains need.
+//! What a core hears of results, and what it tells clients itself: two capabilities, for chains.
 
 use crate::driver::Driver;
 use crate::machine::Machine;

@@ -95,7 +95,8 @@ fn asks() -> [usize; 2] {
     let said = says(&mut merger, 0, fetch(2));
     assert!(said.iter().any(|output| matches!(
         output,
-        Output::Pillar(pillar::Output::Tell { pillar: 0, input }) if **input == Input::Installed { slot: Slot(2) }
+        Output::Pillar(pillar::Output::Tell { pillar: 0, input })
+            if **input == Input::Installed { slot: Slot(2) }
     )));
     let early = says(&mut merger, 0, fetch(4));
     let mut pillar_status = merger.pillars[0].pillar_status.clone();
