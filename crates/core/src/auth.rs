@@ -18,6 +18,9 @@ use core::hash::{Hash, Hasher};
 pub enum Auth {
     /// Only that it came over the sender's authenticated channel. Convinces the direct receiver.
     Channel,
+    /// A checksum. Shows everyone that no accident changed the message, and says nothing of its
+    /// author: for groups whose faulty replicas do not lie.
+    Checksum,
     /// An Ed25519 signature. Convinces everyone, for ever.
     Signature,
     /// A certificate of this counter for this position. Convinces everyone in the group, and that
@@ -41,12 +44,27 @@ impl Auth {
 pub enum AuthTag {
     /// Nothing; the channel vouches.
     Channel,
+    /// The checksum of the message's statement.
+    Checksum(Checksum),
     /// Ed25519 over the message's statement.
     Signature([u8; 64]),
     /// A counter certificate over the message's statement.
     Usig(Ui),
     /// A trusted MAC over the message's statement.
     Mac(TrustedMac),
+}
+
+/// The first eight bytes of a statement's digest: as good as any checksum, and the digest is there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Checksum(pub [u8; 8]);
+
+impl Checksum {
+    /// Of the statement with this digest.
+    #[must_use]
+    pub const fn of(digest: &Digest) -> Self {
+        let [a, b, c, d, e, f, g, h, ..] = digest.0;
+        Self([a, b, c, d, e, f, g, h])
+    }
 }
 
 impl AuthTag {
@@ -95,6 +113,7 @@ impl fmt::Debug for AuthTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Channel => f.write_str("channel"),
+            Self::Checksum(_) => f.write_str("checksum"),
             Self::Signature(_) => f.write_str("signature"),
             Self::Usig(ui) if ui.instance == Instance::FIRST => {
                 write!(f, "usig {:?}", ui.position)
@@ -121,6 +140,10 @@ impl Wire for AuthTag {
                 to.u8(3);
                 mac.encode(to);
             }
+            Self::Checksum(Checksum(sum)) => {
+                to.u8(4);
+                to.array(sum);
+            }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -129,6 +152,7 @@ impl Wire for AuthTag {
             1 => from.array().map(Self::Signature),
             2 => Ui::decode(from).map(Self::Usig),
             3 => TrustedMac::decode(from).map(Self::Mac),
+            4 => from.array().map(|sum| Self::Checksum(Checksum(sum))),
             _ => Err(Malformed),
         }
     }

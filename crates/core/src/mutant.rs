@@ -115,6 +115,10 @@ pub const MUTANTS: &[Mutant] = &[
         .scheduled(),
     mutant("roster.admits-another", "the device of the next member is admitted too"),
     mutant("roster.wait-stays", "members are admitted as often as they ask after a first wait"),
+    mutant("admission.share-not-kept", "one more envelope of a flood is checked than is taken"),
+    mutant("links.known-clients-only", "a client that connects again is told nothing"),
+    mutant("engine.goes-on-without-counter", "what the counter refuses to certify is left out"),
+    mutant("resuming.asks-nobody", "a replica that goes on from its folder asks nobody"),
     mutant("resuming.any-epoch-counts", "who is in another epoch than the asker answers it too")
         .scheduled(),
     mutant("resuming.asks-for-ever", "who goes on from a folder asks in every epoch").scheduled(),

@@ -322,8 +322,8 @@ impl<P: Protocol> Effects<P> {
         self.0.push(Effect::Disarm(timer));
     }
     /// Asks the host for something.
-    pub fn output(&mut self, output: P::Output) {
-        self.0.push(Effect::Output(output));
+    pub fn output(&mut self, output: impl Into<P::Output>) {
+        self.0.push(Effect::Output(output.into()));
     }
     /// Tells operators.
     pub fn report(&mut self, author: ReplicaId, finding: Finding) {
@@ -522,6 +522,12 @@ pub struct Rules {
     pub pillars: bool,
     /// Whether replies may be taken back.
     pub speculative: bool,
+    /// Whether it hears what came of each slot
+    /// ([`outcome`](crate::ports::replica::outcome)).
+    pub hears_outcomes: bool,
+    /// Whether it replies to clients itself, and its host does not
+    /// ([`replying`](crate::ports::replica::replying)).
+    pub replies_itself: bool,
     /// What its certificates come from; none if no device makes them.
     pub counter: Option<Counter>,
 }

@@ -40,7 +40,7 @@ pub struct Keys {
 /// One replica; of one whose order is split, all that its pillars do not do themselves. It keeps
 /// nothing.
 pub struct Host {
-    machine: Machine<Stepped>,
+    machine: Machine<'static, Stepped>,
     links: Links,
     node: Node,
     now: Millis,
@@ -104,7 +104,7 @@ impl Host {
     fn drive<T>(
         &mut self,
         probe: &mut dyn Probe,
-        act: impl FnOnce(&mut Machine<Stepped>, &mut LinksDriver<'_>) -> Result<T, Halt>,
+        act: impl FnOnce(&mut Machine<'static, Stepped>, &mut LinksDriver<'_>) -> Result<T, Halt>,
     ) -> T {
         let Self { machine, links, node, now } = self;
         let done = act(machine, &mut links.driver(*node, *now, probe));

@@ -7,7 +7,7 @@ use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::protocol::{Delay, TimerKey};
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_machine::report::LinkReport;
-use pentarchy_machine::{Driver, Kind, Pause, Work};
+use pentarchy_machine::{Driver, Kind, Observed, Pause, Work};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -110,6 +110,8 @@ pub struct LinksDriver<'a> {
 }
 
 impl Driver for LinksDriver<'_> {
+    type Notices = ();
+
     fn send_peer(&mut self, peer: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
         self.links.to_peers.entry(peer).or_default().push(kind, encode);
     }
@@ -156,7 +158,9 @@ impl Driver for LinksDriver<'_> {
         self.probe.around(self.node, step, &mut |_| done = act.take().map(|act| act()));
         done.expect("a probe runs the work")
     }
-    fn on_snapshot(&mut self, slot: Slot, state: Digest) {
-        self.links.snapshots.push((slot, state));
+    fn observe(&mut self, seen: Observed<'_>) {
+        if let Observed::Checkpointed(slot, state) = seen {
+            self.links.snapshots.push((slot, state));
+        }
     }
 }

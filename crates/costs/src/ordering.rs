@@ -13,7 +13,7 @@ use crate::parts::Parts;
 use pentarchy_core::Bytes;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::{Input, Output, speculation};
 use pentarchy_machine::pillar::{FromPillar, ToPillar};
 use std::thread::{Scope, ScopedJoinHandle, scope};
 use std::time::Duration;
@@ -186,7 +186,8 @@ fn front_order(
 /// How many requests this orders.
 fn ordered(output: &Output) -> usize {
     match output {
-        Output::Execute { batch, .. } | Output::Speculate { batch, .. } => batch.requests(),
+        Output::Execute { batch, .. }
+        | Output::Speculation(speculation::Output::Speculate { batch, .. }) => batch.requests(),
         _ => 0,
     }
 }

@@ -7,7 +7,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
 use pentarchy_core::membership::{Membership, PillarConfig};
 use pentarchy_core::ports::client::ToReplica;
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::{Input, Output, pillar};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::Wire;
 use pentarchy_machine::fault::Fault;
@@ -139,7 +139,9 @@ impl OrderingFront {
     /// Hears what one of its pillars says.
     pub fn on_pillar(&mut self, pillar: u8, said: FromPillar) {
         match said {
-            FromPillar::Output(_, output) => self.tell(Input::OfPillar { pillar, output }),
+            FromPillar::Output(_, output) => {
+                self.tell(pillar::Input::Said { pillar, output }.into())
+            }
             FromPillar::Checked(checked) => {
                 self.under_check -= checked.envelopes.len();
                 self.checked.extend(checked.envelopes);
@@ -204,7 +206,7 @@ impl OrderingFront {
         for said in self.core.said() {
             match said {
                 FromPillar::Output(_, output) => match *output {
-                    Output::ToPillar { pillar, input } => {
+                    Output::Pillar(pillar::Output::Tell { pillar, input }) => {
                         self.to_pillars.push((pillar, ToPillar::Input(input)));
                     }
                     output => outputs.push(output),

@@ -5,7 +5,7 @@ use crate::client::Sealer;
 use crate::host::Keys;
 use crate::{Channels, Node};
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Signature, Verifier};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature, Verifier};
 use pentarchy_core::authenticator::Authenticator;
 use pentarchy_core::counter::{Certificate, Instance, Memory, Position, Refused, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
@@ -73,9 +73,10 @@ impl Verifier for Believing {
 struct Blank(Arc<Calls>);
 
 impl Authenticator for Blank {
-    fn tag(&mut self, auth: &Auth, _: &Digest) -> Result<AuthTag, Refused> {
+    fn tag(&mut self, auth: &Auth, digest: &Digest) -> Result<AuthTag, Refused> {
         Ok(match auth {
             Auth::Channel => AuthTag::Channel,
+            Auth::Checksum => AuthTag::Checksum(Checksum::of(digest)),
             Auth::Signature => {
                 self.0.signed.fetch_add(1, Relaxed);
                 AuthTag::Signature([0; 64])

@@ -2,7 +2,7 @@
 
 use crate::costs;
 use crate::keys::KeyPair;
-use pentarchy_core::auth::{Auth, AuthTag, Signature};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature};
 use pentarchy_core::authenticator;
 use pentarchy_core::counter::{Counters, Instance, Memory, Refused, Usig};
 use pentarchy_core::digest::Digest;
@@ -69,6 +69,7 @@ impl authenticator::Authenticator for Authenticator {
     fn tag(&mut self, auth: &Auth, digest: &Digest) -> Result<AuthTag, Refused> {
         match auth {
             Auth::Channel => Ok(AuthTag::Channel),
+            Auth::Checksum => Ok(AuthTag::Checksum(Checksum::of(digest))),
             Auth::Signature => Ok(AuthTag::Signature(self.keys.sign(digest))),
             Auth::Usig(instance, position) => {
                 costs::USIGS_CREATED.add(1);

@@ -4,6 +4,7 @@ use crate::checking::{Checked, UnderCheck};
 use crate::driver::{Driver, Pause};
 use crate::halt::Halt;
 use crate::machine::Machine;
+use crate::observed::Observed;
 use crate::pillar::ToPillar;
 use crate::queries::QueryTime;
 use crate::store::Disk;
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use pentarchy_core::erased::{CoreEvent, Incoming};
 use pentarchy_core::ids::{ClientId, View};
 use pentarchy_core::limits::{PENDING_CLIENT_ENVELOPES_MAX, RESULT_BYTES_MAX};
+use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::reads::Query;
@@ -58,7 +60,7 @@ impl Admission {
     }
 }
 
-impl<D: Disk> Machine<D> {
+impl<D: Disk> Machine<'_, D> {
     /// A client's message came.
     pub fn on_client(&mut self, client: ClientId, bytes: &Bytes, driver: &mut impl Driver) {
         if ToReplica::is_request(bytes) && self.is_excess(client, driver) {
@@ -115,7 +117,9 @@ impl<D: Disk> Machine<D> {
             return self.refuse(&envelope, driver);
         }
         let sent = self.admission.sent.get(&client).copied().unwrap_or_default();
-        if sent + self.admission.under_check.of(&client) > PENDING_CLIENT_ENVELOPES_MAX {
+        let under_check = self.admission.under_check.of(&client);
+        let is_beyond = sent + under_check > PENDING_CLIENT_ENVELOPES_MAX;
+        if is_beyond && !mutant!("admission.share-not-kept") {
             // The core would not take it, so it is not worth a check.
             return self.refuse(&envelope, driver);
         }
@@ -234,6 +238,7 @@ impl<D: Disk> Machine<D> {
             self.admit(checked, driver)?;
         }
         let here = self.share_out();
+        driver.observe(Observed::Checks(&here));
         let checked = Checked::by(&*self.engine.verifier, self.engine.epoch, here);
         self.admit(checked, driver)
     }

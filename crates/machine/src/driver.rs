@@ -1,10 +1,10 @@
 //! What a machine asks of its driver: to move bytes, to arm timers, to tell the time. A
 //! driver decides nothing.
 
-use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
+use crate::observed::{NoticeLog, Observed};
+use pentarchy_core::ids::{ClientId, ReplicaId};
 use pentarchy_core::ports::client::ToClient;
-use pentarchy_core::protocol::{Delay, TimerKey};
+use pentarchy_core::protocol::{Delay, Reject, TimerKey};
 use pentarchy_core::wire::Writer;
 use std::time::Duration;
 
@@ -32,6 +32,9 @@ pub enum Work {
 /// Carries out what a machine asks for. All methods return at once. Machines are compiled for each
 /// driver, so that a message is encoded straight into the buffer of its link.
 pub trait Driver {
+    /// What it keeps of what clients are told: nothing, if it does not watch.
+    type Notices: NoticeLog;
+
     /// Queues a message for a peer. It is lost if the peer is not connected, or reads too slowly.
     fn send_peer(&mut self, peer: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer));
 
@@ -73,9 +76,27 @@ pub trait Driver {
         act()
     }
 
-    /// A snapshot of this slot, with this digest, was taken: for drivers that write down what a
-    /// machine does.
-    fn on_snapshot(&mut self, slot: Slot, state: Digest) {
-        let _ = (slot, state);
+    /// The machine does this.
+    fn observe(&mut self, seen: Observed<'_>) {
+        let _ = seen;
+    }
+
+    /// Clients are told this of what is [observed](Self::observe) next to be executed or final.
+    fn on_notices(&mut self, notices: Self::Notices) {
+        let _ = notices;
+    }
+
+    /// A machine that checks itself would refuse this message of its own, and so would others.
+    ///
+    /// # Panics
+    /// Always, where nobody watches.
+    fn on_own_refused(&mut self, kind: Kind, why: Reject) {
+        panic!("this replica's {kind} is refused: {why:?}");
+    }
+
+    /// Whether the machine leaves out a message that its counter refuses, and goes on. Only a
+    /// driver of faulty replicas says so: a correct replica has to end.
+    fn leaves_out_refused(&self) -> bool {
+        false
     }
 }

@@ -4,6 +4,7 @@ use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::halt::Halt;
 use crate::machine::Machine;
+use crate::observed::Observed;
 use crate::status::DurabilityReport;
 use crate::store::Disk;
 use pentarchy_core::digest::Digest;
@@ -14,7 +15,7 @@ use pentarchy_core::ports::replica::Input;
 use pentarchy_storage::kept::Then;
 use tracing::info;
 
-impl<D: Disk> Machine<D> {
+impl<D: Disk> Machine<'_, D> {
     /// Carries out what waited for the disk, as far as it has come.
     pub(crate) fn release(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
         // What was said before a crash has not been said again: its certificates are still needed.
@@ -30,6 +31,7 @@ impl<D: Disk> Machine<D> {
             self.drain(driver)?;
         }
         while let Some((client, message)) = self.store.as_mut().and_then(|k| k.next_answer()) {
+            driver.observe(Observed::LeavesAnswer);
             driver.send_client(&client, &message);
         }
         while let Some(then) = self.next_saved()? {
@@ -48,7 +50,7 @@ impl<D: Disk> Machine<D> {
         let Some(slot) = store.and_then(|store| store.asks_again()) else { return Ok(()) };
         info!(%slot, "log compaction: the log fills up");
         self.cut_at(Some(slot))?;
-        self.step(CoreEvent::Input(Input::KeepAgain), driver)
+        self.step(CoreEvent::Input(Input::Compact), driver)
     }
 
     fn next_message(&mut self) -> Option<CoreEffect> {
@@ -69,7 +71,13 @@ impl<D: Disk> Machine<D> {
     }
 
     /// A quorum vouches for a state. If this replica has it, what came before it may go.
-    pub(crate) fn on_stable(&mut self, slot: Slot, state: Digest) -> Result<(), Halt> {
+    pub(crate) fn on_stable(
+        &mut self,
+        slot: Slot,
+        state: Digest,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        driver.observe(Observed::Stable(slot, state));
         let mine = self.executor.snapshot(slot).map(|snapshot| snapshot.digest);
         self.executor.stable(slot);
         if let (Some(cache), Some(snapshot)) = (&self.cache, self.executor.snapshot(slot))
@@ -84,7 +92,7 @@ impl<D: Disk> Machine<D> {
     fn cut_at(&mut self, here: Option<Slot>) -> Result<(), Halt> {
         let pillars = self.membership().lane.pillars;
         let Some(store) = &mut self.store else { return Ok(()) };
-        if self.is_split {
+        if self.engine.core.rules().pillars {
             store.stable_in_parts(here, pillars);
         } else if let Some(slot) = here {
             let Engine { authenticator, taken, .. } = &self.engine;
@@ -93,14 +101,9 @@ impl<D: Disk> Machine<D> {
         Ok(())
     }
 
-    /// A pillar has kept again all that it needs, from this entry on.
-    pub(crate) fn on_kept_again(&mut self, pillar: u8, begins: u64) -> Result<(), Halt> {
-        let Some(store) = &mut self.store else { return Ok(()) };
-        Ok(store.kept_again(pillar, begins)?)
-    }
-
     /// A state is durable, so that this replica may vouch for it.
     fn on_saved(&mut self, then: Then, driver: &mut impl Driver) {
+        driver.observe(Observed::Vouches(slot_of(&then)));
         match then {
             Then::Checkpointed { slot, state } => {
                 self.engine.inward.push_back(CoreEvent::Input(Input::Checkpointed { slot, state }));
@@ -153,6 +156,14 @@ impl<D: Disk> Machine<D> {
         self.store.as_ref().map_or(0, |store| store.answer_bytes(client))
     }
 
+    /// What clients are told from now on rests on all that was kept before.
+    pub(crate) fn rest_on_what_is_kept(&mut self, driver: &mut impl Driver) {
+        if let Some(store) = &mut self.store {
+            store.executed();
+            driver.observe(Observed::Rests);
+        }
+    }
+
     /// Answers a query, or has the answer wait for the disk.
     pub(crate) fn answer_query(
         &mut self,
@@ -161,11 +172,26 @@ impl<D: Disk> Machine<D> {
         driver: &mut impl Driver,
     ) {
         let message = match &mut self.store {
-            Some(store) => store.hold_answer(client, message),
+            Some(store) => {
+                driver.observe(Observed::HeldAnswer);
+                let message = store.hold_answer(client, message);
+                if message.is_some() {
+                    driver.observe(Observed::LeavesAnswer);
+                }
+                message
+            }
             None => Some(message),
         };
         if let Some(message) = message {
             driver.send_client(&client, &message);
         }
+    }
+}
+
+/// The slot of the state that this rests on.
+const fn slot_of(then: &Then) -> Slot {
+    match then {
+        Then::Checkpointed { slot, .. } | Then::Installed { slot } => *slot,
+        Then::Ended(handover) => handover.base.slot,
     }
 }

@@ -5,17 +5,18 @@ use crate::driver::{Driver, Work};
 use crate::fault::{Fault, other_state, told};
 use crate::halt::Halt;
 use crate::machine::Machine;
-use crate::pillar::ToPillar;
+use crate::observed::{NoticeLog as _, Observed};
+use crate::replying::Outcomes;
 use crate::store::Disk;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
 use pentarchy_core::ids::Slot;
-use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_storage::kept::Then;
+use std::sync::Arc;
 use tracing::{error, info};
 
-impl<D: Disk> Machine<D> {
+impl<D: Disk> Machine<'_, D> {
     /// Delivers one event, and everything that the core then says to itself. Before it has resumed
     /// none is: it is lost, as any message may be.
     pub(crate) fn step(&mut self, event: CoreEvent, driver: &mut impl Driver) -> Result<(), Halt> {
@@ -38,7 +39,9 @@ impl<D: Disk> Machine<D> {
     }
 
     fn deliver(&mut self, event: CoreEvent, driver: &mut impl Driver) -> Result<(), Halt> {
+        driver.observe(Observed::Takes(&event));
         self.engine.take(event);
+        driver.observe(Observed::Asks(&self.engine.effects));
         self.carry_out(driver)
     }
 
@@ -53,7 +56,14 @@ impl<D: Disk> Machine<D> {
     fn effect(&mut self, effect: CoreEffect, driver: &mut impl Driver) -> Result<(), Halt> {
         self.engine.counters.records += u64::from(matches!(effect, CoreEffect::Persist(_)));
         let effect = match &mut self.store {
-            Some(store) => store.barrier_mut().hold(effect)?,
+            Some(store) => {
+                let is_message = is_message(&effect);
+                let effect = store.barrier_mut().hold(effect)?;
+                if is_message {
+                    driver.observe(Observed::Held);
+                }
+                effect
+            }
             None => Some(effect),
         };
         effect.map_or(Ok(()), |effect| self.carry(effect, driver))
@@ -66,6 +76,9 @@ impl<D: Disk> Machine<D> {
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
         let barrier = self.store.as_mut().map(|store| store.barrier_mut());
+        if barrier.is_some() && is_message(&effect) {
+            driver.observe(Observed::Leaves);
+        }
         match self.engine.carry(effect, barrier, driver)? {
             Some(output) => self.output(output, driver),
             None => Ok(()),
@@ -80,37 +93,15 @@ impl<D: Disk> Machine<D> {
                 self.engine.inward.extend(request.map(CoreEvent::Input));
             }
             Output::Full { envelope } => self.refuse(&envelope, driver),
-            // Nothing is executed behind the end of an epoch, whatever its core still orders.
-            Output::Execute { .. }
-            | Output::Checkpoint { .. }
-            | Output::Stable { .. }
-            | Output::Fetch { .. }
-            | Output::Speculate { .. }
-            | Output::Answer { .. }
-            | Output::Commit { .. }
-            | Output::Rollback { .. }
-                if self.ended.is_some() => {}
-            output if self.store.as_ref().is_some_and(|store| store.drops(&output)) => {}
+            output if self.drops(&output) => {}
             Output::Resumed { upto } => self.reads.resume(upto),
             Output::Execute { slot, batch } => {
                 self.execute(slot, &batch, driver)?;
             }
-            Output::Speculate { answers, slot, batch, view, history } => {
-                self.speculate(Place { view, slot, history }, &batch, answers, driver)?;
-            }
-            Output::Answer { slot, view } => self.answer_late(slot, view, driver),
-            Output::Commit { upto } => self.commit(upto, driver)?,
-            Output::Rollback { after } => self.roll_back(after)?,
-            Output::Restate { view } => self.restate(view, driver),
-            Output::Tell { client, message } => self.tell_client(client, message, driver),
-            Output::ToPillar { pillar, input } => {
-                self.to_pillars.push((pillar, ToPillar::Input(input)))
-            }
-            // For the merger of several cores, and for the host of a pillar.
-            Output::PillarStatus(_) | Output::Keeping { .. } => {}
             Output::Checkpoint { slot } => self.checkpoint(slot, driver)?,
-            Output::Stable { slot, state } => self.on_stable(slot, state)?,
+            Output::Stable { slot, state } => self.on_stable(slot, state, driver)?,
             Output::Fetch { slot, state, from } => {
+                driver.observe(Observed::Fetching(slot, state));
                 let before = self.transfer.progress().map(|it| it.slot);
                 self.transfer.want(slot, state, from, &self.executor, &mut self.steps);
                 if self.transfer.progress().is_some_and(|it| Some(it.slot) != before) {
@@ -118,27 +109,58 @@ impl<D: Disk> Machine<D> {
                 }
                 self.carry_out_transfer(driver)?;
             }
-            Output::Entered { view, reason } => info!(%view, reason, "entered view"),
+            Output::Entered { view, reason } => {
+                driver.observe(Observed::Entered(view, reason));
+                info!(%view, reason, "entered view");
+            }
             Output::Diverged { slot, mine, theirs } => {
+                driver.observe(Observed::Diverged(slot));
                 self.engine.counters.diverged += 1;
                 error!(%slot, %mine, %theirs, "this replica's state differs from the group's");
                 self.divergence.begin(self.executor.snapshot(slot));
             }
+            Output::Speculation(output) => self.on_speculation(output, driver)?,
+            Output::Replying(output) => self.on_replying(output, driver),
+            Output::Pillar(output) => self.on_pillars_core(output)?,
         }
         Ok(())
     }
 
-    fn execute(&mut self, slot: Slot, batch: &Batch, driver: &mut impl Driver) -> Result<(), Halt> {
+    /// Whether nothing is to come of an output: because nothing is executed behind the end of an
+    /// epoch, whatever its core still orders, or because a state is being installed.
+    fn drops(&self, output: &Output) -> bool {
+        let is_of_executor = || {
+            let is_stable = matches!(output, Output::Stable { .. } | Output::Fetch { .. });
+            is_stable || output.needs_execution_in_step()
+        };
+        (self.ended.is_some() && is_of_executor())
+            || self.store.as_ref().is_some_and(|store| store.drops(output))
+    }
+
+    fn execute<R: Driver>(
+        &mut self,
+        slot: Slot,
+        batch: &Arc<Batch>,
+        driver: &mut R,
+    ) -> Result<(), Halt> {
         let (begun, telling, fault) = (driver.elapsed(), self.telling(), self.engine.fault);
-        let Self { executor, replies, .. } = self;
+        let Self { engine, executor, replies, .. } = self;
+        let mut outcomes = Outcomes::new(&engine.core.rules());
+        let mut notices = R::Notices::default();
         driver.around(Work::Execute, || {
             executor.execute(slot, batch, |client, notice| {
-                replies.notify_executed(client, told(fault, notice), telling);
+                notices.note(client, &notice);
+                if outcomes.note_notice(client, &notice) {
+                    replies.notify_executed(client, told(fault, notice), telling);
+                }
             });
         });
+        engine.inward.extend(outcomes.event(slot));
         self.check_service()?;
         self.meter.executed(batch, begun, driver.elapsed());
-        self.store.iter_mut().for_each(|store| store.executed());
+        self.rest_on_what_is_kept(driver);
+        driver.on_notices(notices);
+        driver.observe(Observed::Executed { slot, batch });
         if self.executor.is_ending() { self.on_ended(driver) } else { Ok(()) }
     }
 
@@ -146,7 +168,7 @@ impl<D: Disk> Machine<D> {
         debug_assert_eq!(slot, self.executor.executed(), "execution is in step with the core");
         let executor = &mut self.executor;
         let mut state = driver.around(Work::Snapshot, || executor.checkpoint());
-        driver.on_snapshot(slot, state);
+        driver.observe(Observed::Checkpointed(slot, state));
         self.check_service()?;
         if self.engine.fault == Fault::Equivocate {
             state = other_state(state);
@@ -158,4 +180,9 @@ impl<D: Disk> Machine<D> {
     pub(crate) fn check_service(&self) -> Result<(), Halt> {
         self.executor.failure().map_or(Ok(()), |failure| Err(Halt::Service(failure)))
     }
+}
+
+/// Whether it leaves the replica, so that it waits for the disk.
+const fn is_message(effect: &CoreEffect) -> bool {
+    matches!(effect, CoreEffect::Send { .. } | CoreEffect::Relay { .. })
 }

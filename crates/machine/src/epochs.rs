@@ -4,13 +4,14 @@ use crate::driver::Driver;
 use crate::factory::{EpochFactory, Split, Started};
 use crate::halt::Halt;
 use crate::machine::Machine;
+use crate::observed::Observed;
 use crate::pillar::{NextEpoch, ToPillar};
 use crate::store::Disk;
 use bytes::Bytes;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::epochs::{Admission, Epochs, Handover, Message, Step};
 use pentarchy_core::erased::{CoreEvent, ReplicaCore};
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Memory, Reject, Rules};
@@ -27,10 +28,10 @@ pub const EPOCHS: u8 = 2;
 pub type Sealer = Box<dyn Fn(Draft) -> Envelope + Send>;
 
 /// The epochs of one replica, and what makes the parts that change with them.
-pub struct EpochManager {
+pub struct EpochManager<'f> {
     /// They are ahead of the core that runs until the present event is dealt with.
     pub epochs: Epochs,
-    factory: Box<dyn EpochFactory>,
+    factory: Box<dyn EpochFactory + 'f>,
     /// Authenticates the request to be admitted.
     sealer: Sealer,
     me: ClientId,
@@ -42,13 +43,13 @@ pub struct EpochManager {
     next: Option<(Arc<Membership>, ReplicaSet)>,
 }
 
-impl EpochManager {
+impl<'f> EpochManager<'f> {
     /// Of these epochs. `me` is a member of all of them, and asks to be admitted if need be.
     #[must_use]
     pub fn new(
         epochs: Epochs,
         life: Life,
-        factory: Box<dyn EpochFactory>,
+        factory: Box<dyn EpochFactory + 'f>,
         sealer: Sealer,
         me: ReplicaId,
     ) -> Self {
@@ -68,7 +69,7 @@ impl EpochManager {
     }
 }
 
-impl<D: Disk> Machine<D> {
+impl<D: Disk> Machine<'_, D> {
     /// A peer spoke about epochs.
     pub(crate) fn on_epochs(
         &mut self,
@@ -77,7 +78,7 @@ impl<D: Disk> Machine<D> {
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
         match Message::from_bytes(bytes) {
-            Err(_) => self.engine.reject(peer, Reject::Malformed),
+            Err(_) => self.engine.reject(peer, Reject::Malformed, driver),
             Ok(Message::Admit(envelope)) => return self.on_admit(peer, envelope, driver),
             Ok(message) => {
                 let EpochManager { epochs, steps, .. } = &mut self.epoch_manager;
@@ -110,7 +111,7 @@ impl<D: Disk> Machine<D> {
     ) -> Result<(), Halt> {
         let member = self.membership().member(&envelope.client);
         if member != Some(peer) || !self.engine.verifier.envelope(&envelope) {
-            self.engine.reject(peer, Reject::BadRequest);
+            self.engine.reject(peer, Reject::BadRequest, driver);
             return Ok(());
         }
         self.note_asking(peer, &envelope);
@@ -152,6 +153,7 @@ impl<D: Disk> Machine<D> {
         self.check_service()?;
         info!(epoch = %handover.epoch, slot = %handover.base.slot, "the epoch ends");
         self.ended = Some(handover.base);
+        driver.observe(Observed::Ended(&handover));
         // What this replica signs for, others may need to have from it after a crash.
         self.when_saved(Then::Ended(handover), driver)
     }
@@ -176,8 +178,9 @@ impl<D: Disk> Machine<D> {
         epochs.on_round(Millis(self.engine.now_ms), steps);
         if steps.contains(&Step::AskAdmission) {
             self.others.on_asked(self.engine.me, self.engine.now_ms);
-            let message = Message::Admit(self.epoch_manager.admission(self.engine.epoch, now));
-            self.tell(self.engine.others, &message, driver);
+            let envelope = self.epoch_manager.admission(self.engine.epoch, now);
+            driver.observe(Observed::AsksAdmission(&envelope));
+            self.tell(self.engine.others, &Message::Admit(envelope), driver);
         }
         self.look_whether_lost();
         self.carry_out_epochs(driver);
@@ -216,14 +219,12 @@ impl<D: Disk> Machine<D> {
         let mine = self.ended.take();
         // Only the next epoch begins where this one ended; one behind it begins further on.
         let follows = self.engine.epoch.next() == membership.epoch;
-        if let Some(mine) = mine.filter(|mine| follows && *mine != membership.base) {
-            self.engine.counters.diverged += 1;
-            warn!(slot = %mine.slot, "this replica's state differs from the group's");
-        }
+        let diverged = mine.filter(|mine| follows && *mine != membership.base);
         let fetch = (mine != Some(membership.base)).then_some(sources);
         info!(epoch = %membership.epoch, slot = %membership.base.slot, "the epoch begins");
         self.engine.counters.epochs += 1;
         self.engine.authenticator.begin_epoch(&membership).map_err(Halt::Counter)?;
+        self.roll_back(self.executor.committed(), driver)?;
         self.executor.begin_epoch(membership.clone());
         self.check_service()?;
         if let Some(store) = &mut self.store {
@@ -236,9 +237,20 @@ impl<D: Disk> Machine<D> {
         let verifier = self.epoch_manager.factory.verifier(&membership);
         let core = self.start_core(&membership, &verifier, fetch);
         self.engine.begin_epoch(membership.epoch, verifier, core, driver);
+        driver.observe(Observed::Began(&membership));
+        if let Some(mine) = diverged {
+            self.on_diverged(mine.slot, driver);
+        }
         self.resuming.begin_epoch();
         self.resuming.begin(self.epoch_manager.epochs.is_admitted(), self.engine.now_ms);
         if self.is_resuming() { Ok(()) } else { self.begin(driver) }
+    }
+
+    /// The group goes on with another state than this replica had at the end of the last epoch.
+    fn on_diverged(&mut self, slot: Slot, driver: &mut impl Driver) {
+        self.engine.counters.diverged += 1;
+        warn!(%slot, "this replica's state differs from the group's");
+        driver.observe(Observed::Diverged(slot));
     }
 
     /// The core of an epoch, or none if the epoch does not admit this replica's device.

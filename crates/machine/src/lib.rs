@@ -22,6 +22,7 @@
 //! | `epochs`, `factory` | from epoch to epoch, and what makes the parts that change then |
 //! | `beginning`, `resuming` | how a replica begins, and what it asks before it speaks again |
 //! | `store`, `durable` | what is kept across a crash, and what waits for the disk |
+//! | `observed` | what a machine does, for drivers that watch it |
 //! | [`pillar`] | one pillar of a split order, for a thread of its own |
 //! | [`status`], [`report`], [`counters`] | what a replica says of itself |
 //! | [`meter`], [`histogram`], [`approach`] | what is measured for that |
@@ -60,12 +61,15 @@ mod inbound;
 mod limits;
 mod links;
 mod machine;
+mod merging;
 pub mod meter;
+mod observed;
 mod others;
 pub mod pillar;
 mod queries;
 pub mod readiness;
 mod replies;
+mod replying;
 pub mod report;
 mod reporting;
 mod rescue;
@@ -79,15 +83,17 @@ mod transfers;
 pub use beginning::{BeginError, Beginning, Begun, Kept};
 pub use driver::{Driver, Kind, Pause, Work};
 pub use engine::{Engine, EngineParts, PROTOCOL};
-pub use epochs::{EpochManager, Sealer};
+pub use epochs::{EPOCHS, EpochManager, Sealer};
 pub use factory::{EpochFactory, OneEpoch, Split, Started};
 pub use halt::Halt;
 pub use limits::HostLimits;
 pub use machine::{Machine, MachineParts, ROUND_MS};
+pub use observed::{NoticeLog, Observed, Sent};
 pub use pillar::PillarInstance;
 pub use reporting::Surroundings;
 pub use rescue::Rescued;
-pub use resuming::{Resuming, Seen};
+pub use resuming::{RESUMING, Resuming, Seen};
 pub use spooling::Spooling;
 pub use status::StatusReport;
 pub use store::{Disk, ObservedStore, StateCache};
+pub use transfers::TRANSFER;

@@ -11,16 +11,18 @@ use crate::store::Disk;
 use crate::transfers::TRANSFER;
 use bytes::Bytes;
 use pentarchy_core::erased::CoreEvent;
-use pentarchy_core::ids::{Node, ReplicaId};
+use pentarchy_core::ids::{ClientId, Node, ReplicaId};
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::transfer;
 use pentarchy_core::wire::Wire;
 
-impl<D: Disk> Machine<D> {
+impl<D: Disk> Machine<'_, D> {
     /// A connection to a peer or a client began, and takes the place of any before.
     pub fn on_link_up(&mut self, node: Node) {
         match node {
             Node::Replica(peer) => _ = self.connected.insert(peer),
+            Node::Client(_) if self.has_started && mutant!("links.known-clients-only") => {}
             Node::Client(client) => self.replies.up(client),
         }
     }
@@ -31,6 +33,12 @@ impl<D: Disk> Machine<D> {
             Node::Replica(peer) => self.connected.remove(peer),
             Node::Client(client) => self.replies.down(&client),
         }
+    }
+
+    /// Whether a client is connected.
+    #[must_use]
+    pub fn is_connected(&self, client: &ClientId) -> bool {
+        self.replies.contains(client)
     }
 
     /// Messages of a peer came. They wait for the [share](Self::deliver_peers) of a round that each
@@ -83,7 +91,7 @@ impl<D: Disk> Machine<D> {
         let refused = match bytes.first() {
             // Those of pillars come to them.
             Some(&PROTOCOL) if !self.is_split => {
-                return match self.engine.open(peer, bytes) {
+                return match self.engine.open(peer, bytes, driver) {
                     Opened::Message(incoming) => {
                         self.resuming.seen.note(self.engine.epoch, &incoming);
                         self.step(CoreEvent::Message(incoming), driver)?;
@@ -116,6 +124,6 @@ impl<D: Disk> Machine<D> {
             },
             _ => Reject::Malformed,
         };
-        Ok(self.engine.refuse(peer, bytes, refused))
+        Ok(self.engine.refuse(peer, bytes, refused, driver))
     }
 }

@@ -12,13 +12,14 @@ use crate::inbound::Inbound;
 use crate::limits::HostLimits;
 use crate::meter::Meter;
 use crate::others::Others;
-use crate::pillar::{FromPillar, Prepared, ToPillar};
+use crate::pillar::{Prepared, ToPillar};
 use crate::readiness::Settling;
 use crate::replies::Replies;
 use crate::resuming::Resuming;
 use crate::spooling::Spooling;
 use crate::store::{Disk, ObservedStore, StateCache};
-use pentarchy_core::erased::CoreEvent;
+use pentarchy_core::epochs::Epochs;
+use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Membership};
@@ -26,6 +27,7 @@ use pentarchy_core::ports::replica::Input;
 use pentarchy_core::protocol::TimerKey;
 use pentarchy_core::reads::Reads;
 use pentarchy_core::transfer::{Step, Transfer};
+use pentarchy_storage::kept::DurableStore;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,15 +36,16 @@ use tracing::info;
 /// The shortest time between two ends of rounds that the core is told of although nothing happened.
 pub const ROUND_MS: u64 = 5;
 
-/// A replica without sockets, threads, files or clocks. `D` is the disk, if it has one.
-pub struct Machine<D> {
+/// A replica without sockets, threads, files or clocks. `D` is the disk, if it has one; what makes
+/// its cores lives for `'f`.
+pub struct Machine<'f, D> {
     pub(crate) engine: Engine,
     pub(crate) executor: Executor,
     pub(crate) transfer: Transfer,
     /// Where states are that are not in memory, until they are in files.
     pub(crate) spooling: Option<Spooling>,
     pub(crate) meter: Meter,
-    pub(crate) epoch_manager: EpochManager,
+    pub(crate) epoch_manager: EpochManager<'f>,
     /// Where this epoch ended for the executor, until the next one begins.
     pub(crate) ended: Option<Base>,
     /// What it keeps across a crash, if anything.
@@ -77,13 +80,13 @@ pub struct Machine<D> {
     pub(crate) prepared: Vec<Prepared>,
     /// What users call the protocol.
     pub(crate) protocol: String,
-    has_started: bool,
+    pub(crate) has_started: bool,
     /// When the core was last told that a round is over.
     round_ms: u64,
 }
 
 /// What a [`Machine`] is made of.
-pub struct MachineParts<D> {
+pub struct MachineParts<'f, D> {
     /// The core among its peers.
     pub engine: Engine,
     /// What executes.
@@ -93,7 +96,7 @@ pub struct MachineParts<D> {
     /// Where states are that are not in memory, until they are in files.
     pub spooling: Option<Spooling>,
     /// What leads from one epoch to the next.
-    pub epoch_manager: EpochManager,
+    pub epoch_manager: EpochManager<'f>,
     /// What it keeps across a crash, if anything.
     pub store: Option<ObservedStore<D>>,
     /// What it keeps for its next incarnation, if that is all.
@@ -110,10 +113,10 @@ pub struct MachineParts<D> {
     pub protocol: String,
 }
 
-impl<D: Disk> Machine<D> {
+impl<'f, D: Disk> Machine<'f, D> {
     /// It does nothing before its first round [begins](Self::begin_round).
     #[must_use]
-    pub fn new(parts: MachineParts<D>) -> Self {
+    pub fn new(parts: MachineParts<'f, D>) -> Self {
         let base = parts.epoch_manager.epochs.membership().base;
         Self {
             engine: parts.engine,
@@ -165,6 +168,35 @@ impl<D: Disk> Machine<D> {
         &self.executor
     }
 
+    /// The same, to have it take a snapshot of what it has at the end.
+    pub const fn executor_mut(&mut self) -> &mut Executor {
+        &mut self.executor
+    }
+
+    /// The core, to look at.
+    #[must_use]
+    pub fn core(&self) -> &dyn ReplicaCore {
+        &*self.engine.core
+    }
+
+    /// The core alone, when the machine is not needed any more.
+    #[must_use]
+    pub fn into_core(self) -> Box<dyn ReplicaCore> {
+        self.engine.core
+    }
+
+    /// The epochs, to look at.
+    #[must_use]
+    pub const fn epochs(&self) -> &Epochs {
+        &self.epoch_manager.epochs
+    }
+
+    /// What it keeps across a crash, to look at.
+    #[must_use]
+    pub fn store(&self) -> Option<&DurableStore<D>> {
+        self.store.as_deref()
+    }
+
     /// From now on every replica tells results of up to so many bytes, as far as this one has a say
     /// in that: see [`HostLimits::whole_result_bytes`].
     pub const fn tell_whole(&mut self, bytes: usize) {
@@ -173,8 +205,10 @@ impl<D: Disk> Machine<D> {
 
     /// When it wants a round at the latest, by the driver's clock.
     #[must_use]
-    pub fn wake_at(&self) -> Option<Millis> {
-        self.transfer.wake_at()
+    pub fn wake_at(&self) -> Millis {
+        let epochs = self.epoch_manager.epochs.wake_at();
+        let others = [self.transfer.wake_at(), self.resuming.wake_at().map(Millis)];
+        others.into_iter().flatten().fold(epochs, Ord::min)
     }
 
     /// A round begins, at this time of the driver's clock: what waited for the disk goes on, as far
@@ -207,6 +241,14 @@ impl<D: Disk> Machine<D> {
         self.settling.on_round(self.engine.now_ms, is_connected);
         self.meter.begin(now);
         self.admit_round(driver)
+    }
+
+    /// Has the core take an event to which nothing led: for drivers of faulty replicas.
+    ///
+    /// # Errors
+    /// [`Halt`]
+    pub fn feed(&mut self, event: CoreEvent, driver: &mut impl Driver) -> Result<(), Halt> {
+        self.step(event, driver)
     }
 
     /// A timer ran out.
@@ -250,40 +292,6 @@ impl<D: Disk> Machine<D> {
     /// What the round had to say was written, between these times of the driver's clock.
     pub fn on_written(&mut self, begun: Duration, ended: Duration) {
         self.meter.round(begun, ended);
-    }
-
-    /// What pillars with threads of their own are to be told, in the order of each.
-    pub fn to_pillars(&mut self) -> impl Iterator<Item = (u8, ToPillar)> {
-        self.admission.take_to_pillars().chain(self.to_pillars.drain(..))
-    }
-
-    /// A pillar with a thread of its own says something. What it said in another epoch is gone.
-    ///
-    /// # Errors
-    /// [`Halt`]
-    pub fn on_pillar(
-        &mut self,
-        pillar: u8,
-        said: FromPillar,
-        driver: &mut impl Driver,
-    ) -> Result<(), Halt> {
-        match said {
-            FromPillar::Output(epoch, output) if epoch == self.engine.epoch => {
-                self.step(CoreEvent::Input(Input::OfPillar { pillar, output }), driver)
-            }
-            FromPillar::OtherEpoch(peer, epoch) => {
-                self.on_other_epoch(peer, epoch, driver);
-                self.begin_epoch(driver)
-            }
-            FromPillar::KeptAgain(epoch, begins) if epoch == self.engine.epoch => {
-                self.on_kept_again(pillar, begins)
-            }
-            FromPillar::Checked(checked) => {
-                self.admission.on_checked(checked);
-                Ok(())
-            }
-            FromPillar::Output(..) | FromPillar::KeptAgain(..) => Ok(()),
-        }
     }
 
     /// Carries out what the core asked for when it was started. So do pillars.

@@ -18,6 +18,7 @@ use crate::resuming::Seen;
 use bytes::Bytes;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId};
+use pentarchy_core::ports::replica::pillar::Output::Compacting;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Reject, TimerKey};
 use pentarchy_core::request::Envelope;
@@ -314,9 +315,9 @@ impl<L: PillarLog> PillarInstance<L> {
         driver: &mut impl Driver,
     ) -> Result<Heard, Halt> {
         if bytes.first() != Some(&PROTOCOL) {
-            return Ok(self.engine.refuse(peer, bytes, Reject::Malformed));
+            return Ok(self.engine.refuse(peer, bytes, Reject::Malformed, driver));
         }
-        match self.engine.open(peer, bytes) {
+        match self.engine.open(peer, bytes, driver) {
             Opened::Message(incoming) => {
                 self.seen.note(self.engine.epoch, &incoming);
                 self.step(CoreEvent::Message(incoming), driver)?;
@@ -374,18 +375,18 @@ impl<L: PillarLog> PillarInstance<L> {
     /// Carries out what waits for nothing.
     fn carry(&mut self, effect: CoreEffect, driver: &mut impl Driver) -> Result<(), Halt> {
         let Self { engine, barrier, .. } = self;
-        match (engine.carry(effect, barrier.as_mut(), driver)?, barrier) {
-            (Some(Output::Keeping { is_done: false, .. }), Some(barrier)) => {
+        let Some(output) = engine.carry(effect, barrier.as_mut(), driver)? else { return Ok(()) };
+        match (output, barrier) {
+            (Output::Pillar(Compacting { is_done: false, .. }), Some(barrier)) => {
                 let memories = engine.authenticator.memories();
                 self.keeps_from = barrier.keep_again(None, memories, engine.taken)?;
             }
-            (Some(Output::Keeping { .. }), _) => {
+            (Output::Pillar(Compacting { .. }), _) => {
                 self.saying.push(FromPillar::KeptAgain(engine.epoch, self.keeps_from));
             }
-            (Some(output), _) => {
+            (output, _) => {
                 self.saying.push(FromPillar::Output(engine.epoch, Box::new(output)));
             }
-            (None, _) => {}
         }
         Ok(())
     }

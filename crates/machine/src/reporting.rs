@@ -25,7 +25,7 @@ pub struct Surroundings<'a> {
     pub pillars: PillarsReport<'a>,
 }
 
-impl<D: Disk> Machine<D> {
+impl<D: Disk> Machine<'_, D> {
     /// Takes note of where the core is, and says in the log which view changes have begun.
     pub(crate) fn observe(&mut self) {
         let (core, now_ms) = (&self.engine.core, self.engine.now_ms);

@@ -27,7 +27,7 @@ pub struct Rescued {
     pub decided: Slot,
 }
 
-impl<D: Disk> Machine<D> {
+impl<D: Disk> Machine<'_, D> {
     /// All that was executed, for a new group. If it is given away, the replica is to work no more,
     /// and to go on giving it until it is stopped.
     ///

@@ -24,6 +24,7 @@ use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::halt::Halt;
 use crate::machine::Machine;
+use crate::observed::Observed;
 use crate::store::Disk;
 use bytes::Bytes;
 use pentarchy_core::counter::{Instance, Memory, Position, Ui};
@@ -191,7 +192,7 @@ impl Resuming {
     /// are enough.
     fn next(&mut self, others: ReplicaSet, wanted: usize, now_ms: u64) -> Option<Next> {
         let since = self.since?;
-        if self.answered.len() >= wanted.min(others.len()) {
+        if self.answered.len() >= wanted.min(others.len()) || mutant!("resuming.asks-nobody") {
             self.since = None;
             self.asks &= mutant!("resuming.asks-for-ever");
             return Some(Next::Speak);
@@ -206,6 +207,11 @@ impl Resuming {
         }
         self.asked_ms = Some(now_ms);
         Some(Next::Ask(others.iter().filter(|peer| !self.answered.contains(*peer)).collect()))
+    }
+
+    /// When it wants to be [asked](Self::next) again what to do, if it has a question.
+    pub(crate) fn wake_at(&self) -> Option<u64> {
+        self.since.map(|since| self.asked_ms.map_or(since, |asked| asked + ASK_EVERY_MS))
     }
 
     /// What a replica in epoch `mine` answers a peer that asks in epoch `asked`; nothing if that is
@@ -253,11 +259,17 @@ impl Resuming {
     }
 }
 
-impl<D: Disk> Machine<D> {
+impl<D: Disk> Machine<'_, D> {
     /// Whether it waits for its peers' answers, and says nothing until then.
     #[must_use]
     pub const fn is_resuming(&self) -> bool {
         self.resuming.since.is_some()
+    }
+
+    /// The last statements of a replica's counters that this one saw in the present epoch.
+    #[must_use]
+    pub fn has_seen(&self, replica: ReplicaId) -> Vec<(Digest, Ui)> {
+        self.resuming.seen_of(self.engine.epoch, replica)
     }
 
     /// Asks the peers that have not answered; goes on when enough have, or have not for long
@@ -288,6 +300,8 @@ impl<D: Disk> Machine<D> {
                 );
             }
         }
+        let is_answered = next == Some(Next::Speak);
+        driver.observe(Observed::Resumes { epoch: self.engine.epoch, is_answered });
         self.begin_process(driver)
     }
 
@@ -299,7 +313,7 @@ impl<D: Disk> Machine<D> {
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
         match Message::from_bytes(bytes) {
-            Err(Malformed) => self.engine.rejects.add(Reject::Malformed),
+            Err(Malformed) => self.engine.reject(peer, Reject::Malformed, driver),
             Ok(Message::Ask { epoch }) => {
                 match self.resuming.answer(self.engine.epoch, epoch, peer) {
                     Some(seen) => tell(peer, &seen, driver),
@@ -307,7 +321,7 @@ impl<D: Disk> Machine<D> {
                 }
             }
             Ok(Message::Seen { epoch, .. }) if epoch != self.engine.epoch => {}
-            Ok(Message::Seen { lasts, .. }) => return self.on_seen(peer, &lasts),
+            Ok(Message::Seen { lasts, .. }) => return self.on_seen(peer, &lasts, driver),
         }
         Ok(())
     }
@@ -319,12 +333,17 @@ impl<D: Disk> Machine<D> {
         memories
     }
 
-    fn on_seen(&mut self, peer: ReplicaId, lasts: &[(Digest, Ui)]) -> Result<(), Halt> {
+    fn on_seen(
+        &mut self,
+        peer: ReplicaId,
+        lasts: &[(Digest, Ui)],
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
         let memories = self.memories();
-        let Engine { verifier, me, now_ms, rejects, .. } = &mut self.engine;
+        let Engine { verifier, me, now_ms, .. } = &self.engine;
         let is_mine = |digest: &Digest, ui: &Ui| verifier.usig(*me, digest, ui);
         if let Err(why) = self.resuming.on_seen(peer, lasts, &memories, is_mine, *now_ms)? {
-            rejects.add(why);
+            self.engine.reject(peer, why, driver);
         }
         Ok(())
     }

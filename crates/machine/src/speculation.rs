@@ -5,6 +5,8 @@ use crate::driver::Driver;
 use crate::fault::told;
 use crate::halt::Halt;
 use crate::machine::Machine;
+use crate::observed::{NoticeLog as _, Observed};
+use crate::replying::Outcomes;
 use crate::store::Disk;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::designated_replier::DesignatedReplier;
@@ -12,19 +14,39 @@ use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, Slot, View};
 use pentarchy_core::ports::client::{Place, Reply, ToClient};
-use pentarchy_core::ports::replica::Input;
+use pentarchy_core::ports::replica::{Input, speculation};
 use pentarchy_core::request::Envelope;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-impl<D: Disk> Machine<D> {
+impl<D: Disk> Machine<'_, D> {
+    /// The core, which speculates, asks for something.
+    pub(crate) fn on_speculation(
+        &mut self,
+        output: speculation::Output,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        use speculation::Output;
+        match output {
+            Output::Speculate { answers, slot, batch, view, history } => {
+                self.speculate(Place { view, slot, history }, &batch, answers, driver)?;
+            }
+            Output::Answer { slot, view } => self.answer_late(slot, view, driver),
+            Output::Commit { upto } => self.commit(upto, driver)?,
+            Output::Rollback { after } => self.roll_back(after, driver)?,
+            Output::Restate { view } => self.restate(view, driver),
+            Output::Tell { client, message } => self.tell_client(client, message, driver),
+        }
+        Ok(())
+    }
+
     /// Executes what may be taken back, and tells clients so if it `answers`.
-    pub(crate) fn speculate(
+    fn speculate<R: Driver>(
         &mut self,
         place: Place,
         batch: &Arc<Batch>,
         answers: bool,
-        driver: &mut impl Driver,
+        driver: &mut R,
     ) -> Result<(), Halt> {
         if self.executor.is_ending() {
             // Nothing comes behind the end of an epoch, unless that is taken back.
@@ -32,17 +54,23 @@ impl<D: Disk> Machine<D> {
         }
         let begun = driver.elapsed();
         let mut all: Vec<(ClientId, Vec<Reply>)> = Vec::new();
-        let is_wanted =
-            self.executor.speculate(place, batch, answers, |client, reply| match all.last_mut() {
-                _ if !answers => {}
+        let mut notices = R::Notices::default();
+        let mut outcomes = Outcomes::new(&self.engine.core.rules());
+        let is_wanted = self.executor.speculate(place, batch, answers, |client, reply| {
+            notices.note_open(client, &reply);
+            let is_told = outcomes.note(client, &reply) && answers;
+            match all.last_mut() {
+                _ if !is_told => {}
                 Some((last, replies)) if last == client => replies.push(reply),
                 _ => all.push((*client, vec![reply])),
-            });
+            }
+        });
         self.check_service()?;
+        self.engine.inward.extend(outcomes.event(place.slot));
         self.meter.executed(batch, begun, driver.elapsed());
-        if let Some(store) = &mut self.store {
-            store.executed();
-        }
+        self.rest_on_what_is_kept(driver);
+        driver.on_notices(notices);
+        driver.observe(Observed::Speculated { place, batch });
         let telling = self.telling();
         for (client, replies) in all {
             self.answer_speculatively(client, place, replies, Some(telling), driver);
@@ -61,13 +89,13 @@ impl<D: Disk> Machine<D> {
 
     /// What was speculated stands in another view: a client that waits for equal answers of all
     /// would wait until it asks again.
-    pub(crate) fn restate(&mut self, view: View, driver: &mut impl Driver) {
+    fn restate(&mut self, view: View, driver: &mut impl Driver) {
         let told = self.executor.restate(view);
         self.answer_all(told, driver);
     }
 
     /// Clients of this slot were not told when it was executed, or it stands in another view now.
-    pub(crate) fn answer_late(&mut self, slot: Slot, view: View, driver: &mut impl Driver) {
+    fn answer_late(&mut self, slot: Slot, view: View, driver: &mut impl Driver) {
         let told = self.executor.answers(slot, view);
         self.answer_all(told, driver);
     }
@@ -81,7 +109,8 @@ impl<D: Disk> Machine<D> {
 
     /// Somebody waits until this slot is final.
     fn want(&mut self, slot: Slot) {
-        self.engine.inward.push_back(CoreEvent::Input(Input::Wanted { slot }));
+        let wanted = speculation::Input::Wanted { slot };
+        self.engine.inward.push_back(CoreEvent::Input(wanted.into()));
     }
 
     /// Says on what results rest: if `telling` says so, some of them by their digests.
@@ -123,17 +152,23 @@ impl<D: Disk> Machine<D> {
         message: ToClient,
         driver: &mut impl Driver,
     ) {
-        if let Some(store) = &mut self.store {
-            store.executed();
-        }
+        self.rest_on_what_is_kept(driver);
+        let executed = self.executor.executed();
+        driver.observe(Observed::Told { message: &message, executed });
         self.answer_query(client, message, driver);
     }
 
     /// What was speculated up to this slot is final.
-    pub(crate) fn commit(&mut self, upto: Slot, driver: &mut impl Driver) -> Result<(), Halt> {
+    fn commit<R: Driver>(&mut self, upto: Slot, driver: &mut R) -> Result<(), Halt> {
         let upto = upto.min(self.executor.executed());
         let (fault, Self { executor, replies, .. }) = (self.engine.fault, &mut *self);
-        executor.commit(upto, |client, notice| replies.notify(client, told(fault, notice)));
+        let mut notices = R::Notices::default();
+        executor.commit(upto, |client, notice| {
+            notices.note(client, &notice);
+            replies.notify(client, told(fault, notice));
+        });
+        driver.on_notices(notices);
+        driver.observe(Observed::Committed(upto));
         if self.executor.is_ending() && !self.executor.is_speculative() {
             self.on_ended(driver)?;
         }
@@ -141,10 +176,11 @@ impl<D: Disk> Machine<D> {
     }
 
     /// Takes back what was speculated behind this slot.
-    pub(crate) fn roll_back(&mut self, after: Slot) -> Result<(), Halt> {
+    pub(crate) fn roll_back(&mut self, after: Slot, driver: &mut impl Driver) -> Result<(), Halt> {
         if after < self.executor.executed() {
             tracing::info!(%after, "rolling back speculative execution behind a slot");
             self.executor.rollback(after);
+            driver.observe(Observed::RolledBack(after));
         }
         self.check_service()
     }
@@ -158,10 +194,13 @@ impl<D: Disk> Machine<D> {
     ) -> Option<Input> {
         let replies: Vec<Reply> = self.settled(&envelope).collect();
         let settled = replies.iter().map(|reply| reply.number).collect();
+        if self.asks_core(envelope.client, &replies) {
+            return request(envelope, settled, false);
+        }
         if self.executor.is_speculative() {
             self.answer_open(&envelope, replies, driver);
         } else {
-            self.tell_final(&envelope.client, replies);
+            self.tell_final(&envelope.client, replies, driver);
         }
         request(envelope, settled, false)
     }
@@ -179,7 +218,7 @@ impl<D: Disk> Machine<D> {
                 }
             }
         }
-        self.tell_final(&envelope.client, sure);
+        self.tell_final(&envelope.client, sure, driver);
         for (place, replies) in open {
             self.executor.ask(place.slot, envelope);
             self.answer_speculatively(envelope.client, place, replies, None, driver);
@@ -188,7 +227,13 @@ impl<D: Disk> Machine<D> {
     }
 
     /// Tells a client what is final.
-    fn tell_final(&mut self, client: &ClientId, replies: Vec<Reply>) {
+    pub(crate) fn tell_final(
+        &mut self,
+        client: &ClientId,
+        replies: Vec<Reply>,
+        driver: &mut impl Driver,
+    ) {
+        driver.observe(Observed::Answered(client, &replies));
         for reply in replies {
             self.replies.notify(client, told(self.engine.fault, Notice::Reply(reply)));
         }

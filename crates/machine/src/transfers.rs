@@ -3,6 +3,7 @@
 use crate::driver::Driver;
 use crate::halt::Halt;
 use crate::machine::Machine;
+use crate::observed::Observed;
 use crate::store::Disk;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::TRANSFER_CHUNKS_IN_FLIGHT;
@@ -15,7 +16,7 @@ use tracing::info;
 /// First byte of a peer's message: a [`transfer::Message`] follows.
 pub const TRANSFER: u8 = 1;
 
-impl<D: Disk> Machine<D> {
+impl<D: Disk> Machine<'_, D> {
     pub(crate) fn on_transfer(
         &mut self,
         peer: ReplicaId,
@@ -31,6 +32,16 @@ impl<D: Disk> Machine<D> {
         }
         self.transfer.on_message(peer, message, &self.executor, &mut self.steps);
         self.carry_out_transfer(driver)?;
+        self.drain(driver)?;
+        self.begin_epoch(driver)
+    }
+
+    /// A state that a quorum vouches for came by another way than peers' messages.
+    ///
+    /// # Errors
+    /// [`Halt`]
+    pub fn on_state(&mut self, state: Snapshot, driver: &mut impl Driver) -> Result<(), Halt> {
+        self.install(state, driver)?;
         self.drain(driver)?;
         self.begin_epoch(driver)
     }
@@ -61,12 +72,13 @@ impl<D: Disk> Machine<D> {
     }
 
     fn install(&mut self, snapshot: Snapshot, driver: &mut impl Driver) -> Result<(), Halt> {
-        let slot = snapshot.slot;
+        let (slot, state) = (snapshot.slot, snapshot.digest);
         self.divergence.compare(&snapshot);
         let installed = self.executor.install(snapshot);
         self.check_service()?;
         installed.map_err(|_| Halt::Install(slot))?;
         info!(%slot, "installed the group's state");
+        driver.observe(Observed::Installed(slot, state));
         self.when_saved(Then::Installed { slot }, driver)?;
         // It may be the one with which the epoch ends, or one before that which was wrong here.
         self.ended = None;

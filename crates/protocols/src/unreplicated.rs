@@ -48,6 +48,8 @@ impl Protocol for Unreplicated {
         reads: ReadRule::All,
         pillars: false,
         speculative: false,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: Some(Counter::Usig),
     };
 
@@ -76,14 +78,11 @@ impl Protocol for Unreplicated {
             Event::Input(
                 Input::Checkpointed { .. }
                 | Input::Installed { .. }
-                | Input::Wanted { .. }
-                | Input::Fill { .. }
-                | Input::KeepAgain
-                | Input::Heard { .. }
-                | Input::Beside { .. }
-                | Input::Executed { .. }
-                | Input::Moved { .. }
-                | Input::OfPillar { .. },
+                | Input::Compact
+                | Input::Speculation(_)
+                | Input::Outcome(_)
+                | Input::Replying(_)
+                | Input::Pillar(_),
             )
             | Event::Client(..)
             | Event::Timeout(NoTimer) => {}

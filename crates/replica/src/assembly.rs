@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// The parts.
 pub struct Assembled {
     pub driver: SocketDriver,
-    pub machine: Machine<Writer>,
+    pub machine: Machine<'static, Writer>,
     pub pillars: Pillars,
 }
 

@@ -54,6 +54,8 @@ impl SocketDriver {
 }
 
 impl Driver for SocketDriver {
+    type Notices = ();
+
     fn send_peer(&mut self, peer: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
         self.network.send_peer(peer, kind, encode);
     }

@@ -28,7 +28,7 @@ use tracing::{error, error_span, info, warn};
 /// One replica. It does nothing until it is [run](Self::run).
 pub struct Replica {
     driver: SocketDriver,
-    machine: Machine<Writer>,
+    machine: Machine<'static, Writer>,
     pillars: Pillars,
     me: ReplicaId,
     faults: Option<FaultSwitch>,
@@ -224,7 +224,7 @@ impl Replica {
     }
 
     fn timeout(&self) -> Duration {
-        let machine = self.machine.wake_at().map(|at| at.0);
+        let machine = Some(self.machine.wake_at().0);
         let now_ms = self.driver.clock.elapsed_ms();
         Duration::from_millis(wait_ms([self.driver.next_ms(), machine], now_ms))
     }

@@ -22,7 +22,7 @@ pub trait Receiver {
     fn on_link(&mut self, node: Node, is_up: bool);
 }
 
-impl<D: Disk> Receiver for Machine<D> {
+impl<D: Disk> Receiver for Machine<'_, D> {
     fn has_waiting(&self, peer: ReplicaId) -> bool {
         Self::has_waiting(self, peer)
     }

@@ -53,6 +53,10 @@ pub struct SimDevice {
     /// The last index in each view; one that is not bound to views looks at nothing else.
     in_view: BTreeMap<View, u64>,
     recent: VecDeque<(Digest, Ui)>,
+    /// It does not answer any more, ...
+    fails: bool,
+    /// ... although it was asked.
+    was_missed: bool,
     /// The last position and commitment after each certificate, if this device can be set back.
     earlier: Option<Vec<(Position, Position)>>,
 }
@@ -75,6 +79,8 @@ impl SimDevice {
             committed: start,
             in_view: BTreeMap::new(),
             recent: VecDeque::new(),
+            fails: false,
+            was_missed: false,
             earlier: None,
         }
     }
@@ -89,6 +95,22 @@ impl SimDevice {
     /// Adds its whole state to a hash.
     pub fn fingerprint(&self, mut hasher: &mut dyn Hasher) {
         (self.by, self.last, self.committed, &self.in_view, &self.recent).hash(&mut hasher);
+    }
+
+    /// It does not answer any more.
+    pub const fn fail(&mut self) {
+        self.fails = true;
+    }
+
+    /// Whether it fails, and whether it was asked since it does.
+    #[must_use]
+    pub const fn failure(&self) -> (bool, bool) {
+        (self.fails, self.was_missed)
+    }
+
+    fn answers(&mut self) -> Result<(), Refused> {
+        self.was_missed |= self.fails;
+        if self.fails { Err(Refused::Unavailable) } else { Ok(()) }
     }
 
     /// Who certifies now.
@@ -162,6 +184,7 @@ impl Usig for SimDevice {
     }
 
     fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
+        self.answers()?;
         let same = |(what, ui): &&(Digest, Ui)| ui.position == position && what == digest;
         if let Some((_, ui)) = self.recent.iter().find(same) {
             return Ok(*ui);
@@ -200,6 +223,7 @@ impl Usig for SimDevice {
     }
 
     fn mac(&mut self, digest: &Digest) -> Result<TrustedMac, Refused> {
+        self.answers()?;
         Ok(self.crypto.mac_by(self.by, digest))
     }
 

@@ -40,6 +40,18 @@ impl SimDevices {
         Self(self.0.into_iter().map(|device| device.with(fault)).collect())
     }
 
+    /// None of them answers any more.
+    pub fn fail(&mut self) {
+        self.0.iter_mut().for_each(SimDevice::fail);
+    }
+
+    /// Whether they fail, and whether one was asked since they do.
+    #[must_use]
+    pub fn failure(&self) -> (bool, bool) {
+        let failures = self.0.iter().map(SimDevice::failure);
+        failures.fold((false, false), |all, it| (all.0 | it.0, all.1 | it.1))
+    }
+
     /// Adds their whole state to a hash.
     pub fn fingerprint(&self, hasher: &mut dyn Hasher) {
         self.0.iter().for_each(|device| device.fingerprint(hasher));

@@ -22,7 +22,7 @@ const FIRST_KEY: u16 = 30_000;
 const HOARDED_MAX: u64 = 2_000;
 
 /// Envelopes that a flood sends at a time.
-const FLOOD: u64 = 48;
+const FLOOD: u64 = 96;
 
 /// What a hostile client does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

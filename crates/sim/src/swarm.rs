@@ -17,6 +17,7 @@ use pentarchy_core::protocol::{Rules, Timeouts, Tuning};
 mod changes;
 mod forks;
 mod installs;
+mod losses;
 mod reads;
 mod rifts;
 pub mod text;
@@ -91,6 +92,9 @@ pub enum Failure {
     Rot,
     /// The same, with one of the last writes that were synced: it is found in another place.
     Misdirected,
+    /// Its power fails, and its disk is put back from a copy that is made now: if the others have
+    /// seen what it said since then.
+    PutBack,
 }
 
 /// How long disks take.
@@ -162,6 +166,9 @@ pub enum Disturbance {
         /// For how long.
         lasts: Micros,
     },
+    /// A replica's counters do not answer any more, if that does not make more than `f` faulty
+    /// replicas. It ends when it notices, and comes back with others.
+    CounterDies(Target),
     /// A replica's clock is set ahead.
     ClockJump(Target, u64),
 }
@@ -178,11 +185,13 @@ impl Disturbance {
             Self::Stop { failure: Failure::Full, .. } => "disk_full",
             Self::Stop { failure: Failure::Rot, .. } => "disk_rots",
             Self::Stop { failure: Failure::Misdirected, .. } => "disk_misdirects",
+            Self::Stop { failure: Failure::PutBack, .. } => "disk_put_back",
             Self::Blackout { .. } => "blackout",
             Self::Pause(..) => "pause",
             Self::Isolate { .. } => "isolate",
             Self::Split { .. } => "split",
             Self::Partition { .. } => "partition",
+            Self::CounterDies(_) => "counter_dies",
             Self::ClockJump(..) => "clock_jump",
         }
     }
@@ -313,6 +322,8 @@ impl Options {
             options.draw_rift(&mut rng.clone().fork());
         }
         if config.faults && config.byzantine && !config.hostile_only {
+            // Before those about changing the primary, in which nothing else is wrong.
+            options.draw_losses(&mut Rng::new(rng.clone().next_u64().rotate_left(7)), rules);
             options.draw_changes(&mut Rng::new(!rng.clone().next_u64()), config.changes);
         }
         options.draw_reads(&readers, config, rules);

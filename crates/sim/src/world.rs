@@ -2,7 +2,7 @@
 //! that happens at a time, in the order of simulated time. Everything that is left open by the host
 //! contract is decided by one seed.
 
-use crate::adversary::{Behaviour, Chain, Rot};
+use crate::adversary::{Behaviour, Chain};
 use crate::audit::{Audit, Fingerprint};
 use crate::checker::liveness::{Liveness, Waiting};
 use crate::checker::{Stand, Verdict, bounds};
@@ -12,20 +12,17 @@ use crate::devices::SimDevices;
 use crate::hostile::HostileClient;
 use crate::network::{Cut, Network};
 use crate::node::{
-    Act, Address, Fault, Impostor, Lying, Packet, Parts, ReplicaNode, SharedDevice, Usurping,
+    Act, Address, Fault, Impostor, Lying, Packet, ReplicaNode, SharedDevice, Usurping,
 };
 use crate::oracle::Oracle;
 use crate::rng::Rng;
 use crate::run::{ClientSetup, Factories, Summary};
-use crate::service::Journal;
 use crate::swarm::{Disturbance, Failure, Options, Target};
 use crate::time::{Clock, Micros};
 use crate::workload::{ClientAct, ClientNode};
-use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
-use pentarchy_core::outsider::Outsider;
-use pentarchy_core::protocol::{Setup, TimerKey};
+use pentarchy_core::protocol::TimerKey;
 use pentarchy_storage::kept::Job;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -34,11 +31,13 @@ use std::sync::{Arc, Mutex};
 mod clients;
 mod confirms;
 mod disturb;
+mod factory;
 mod lives;
 pub mod log;
 mod replicas;
 
 use confirms::Looked;
+use lives::Keeping;
 pub use log::Log;
 
 /// Something that is going to happen.
@@ -69,6 +68,12 @@ enum Happening {
     Disturb(usize),
     Mend(u64),
     Heal,
+    /// An end of a connection notices that it is over, or that it is there again.
+    Link {
+        replica: usize,
+        whom: Address,
+        is_up: bool,
+    },
 }
 
 struct Scheduled(Micros, u64, Happening);
@@ -98,10 +103,17 @@ struct Armed {
     at: Micros,
 }
 
+/// A moment in which a replica does not listen to somebody.
+#[derive(Default)]
+struct Pause {
+    until: Micros,
+    lasts: Micros,
+}
+
 /// A replica in its place.
-struct Replica {
+struct Replica<'a> {
     id: ReplicaId,
-    node: ReplicaNode,
+    node: ReplicaNode<'a>,
     clock: Clock,
     timers: BTreeMap<TimerKey, Armed>,
     round_at: Option<Micros>,
@@ -114,12 +126,20 @@ struct Replica {
     behind: bool,
     /// Nor before it has executed this: it lost a state that it may have vouched for.
     behind_until: Slot,
+    /// Its counters do not answer any more.
+    has_no_counter: bool,
+    /// The epoch in which its disk was copied, if that was put back and it has not ended since.
+    put_back: Option<Epoch>,
+    /// Its disk was damaged or put back, so that others may have seen more of it than it has.
+    doubtful: bool,
     /// When its power fails, it is back after so long.
     stops_for: Micros,
     /// Timers that were armed with a lower number are of an epoch or of a life that is over.
     timers_from: u64,
     /// Jobs of its disk that were begun with a lower number are of a life that is over.
     disk_from: u64,
+    /// Those to whom it does not listen for a moment, or did not lately.
+    pauses: BTreeMap<Address, Pause>,
     /// When it was looked at last.
     looked: Looked,
     /// What its host does, if it is faulty.
@@ -130,11 +150,11 @@ struct Replica {
     rng: Rng,
 }
 
-impl Replica {
+impl Replica<'_> {
     /// Counts as one of the `f` that may be faulty: it does not work, is not meant to, or does not
     /// remember what it promised.
     const fn is_faulty(&self) -> bool {
-        self.crashed || self.behind || self.adversary.is_some()
+        self.crashed || self.behind || self.has_no_counter || self.adversary.is_some()
     }
 
     /// Lost its memory, and is to have the group's again.
@@ -185,7 +205,7 @@ pub struct World<'a> {
     sequence: u64,
     queue: BinaryHeap<Reverse<Scheduled>>,
     network: Network,
-    replicas: Vec<Replica>,
+    replicas: Vec<Replica<'a>>,
     clients: Vec<Client>,
     hostile: Vec<HostileClient>,
     oracle: Oracle,
@@ -279,7 +299,7 @@ impl<'a> World<'a> {
             let mut acts = Vec::new();
             let sound = is_sound(&behaviours);
             let kept = self.disk(id, crate::crypto::INCARNATION, sound);
-            let node = self.node(id, device, faulty, kept, &mut acts);
+            let node = self.node(id, device, faulty, Keeping::afresh(kept), &mut acts);
             let replica = Replica {
                 id,
                 node,
@@ -291,9 +311,13 @@ impl<'a> World<'a> {
                 returns: false,
                 behind: false,
                 behind_until: Slot(0),
+                has_no_counter: false,
+                put_back: None,
+                doubtful: false,
                 stops_for: 0,
                 timers_from: 0,
                 disk_from: 0,
+                pauses: BTreeMap::new(),
                 looked: Looked::default(),
                 adversary: chain,
                 sound,
@@ -335,7 +359,7 @@ impl<'a> World<'a> {
             };
             let make = self.factories.forger?;
             let (forger, rng) = (make(id, &self.membership), rng.fork());
-            Some(Lying { forger, rng, alone, rate_ppm, quiet_ms, began: None })
+            Some(Lying { forger, make, rng, alone, rate_ppm, quiet_ms, began: None })
         };
         let lying = behaviours.iter().find_map(lying);
         let usurping = behaviours.iter().find_map(|behaviour| match behaviour {
@@ -449,12 +473,13 @@ impl<'a> World<'a> {
             Happening::Resume(index) => return self.resume(index),
             Happening::Disturb(index) => self.disturb(index),
             Happening::Mend(name) => self.network.mend(name),
-            Happening::Heal => self.heal(),
+            Happening::Heal => return self.heal(),
+            Happening::Link { replica, whom, is_up } => return self.link(replica, whom, is_up),
         }
         Ok(())
     }
 
-    fn correct(&self) -> impl Iterator<Item = (ReplicaId, &Replica)> {
+    fn correct(&self) -> impl Iterator<Item = (ReplicaId, &Replica<'a>)> {
         let numbered = self.replicas.iter().enumerate();
         numbered
             .filter(|(_, replica)| !replica.crashed && replica.adversary.is_none())
@@ -512,7 +537,7 @@ impl<'a> World<'a> {
 
     /// Where correct replicas stand.
     fn stand(&self) -> Vec<Stand> {
-        let stand = |(id, replica): (ReplicaId, &Replica)| {
+        let stand = |(id, replica): (ReplicaId, &Replica<'_>)| {
             let executed = replica.node.executor().executed();
             Stand { id, executed, status: replica.node.core().status() }
         };
@@ -541,7 +566,7 @@ impl<'a> World<'a> {
         summary.messages = self.messages;
         summary.lies = self.lies;
         summary.simulated_ms = self.now / 1_000;
-        let crashed = |it: &&Replica| it.crashed && it.adversary.is_none();
+        let crashed = |it: &&Replica<'_>| it.crashed && it.adversary.is_none();
         summary.crashed = self.replicas.iter().filter(crashed).count();
         let kinds = self.options.byzantine.iter().flat_map(|(_, kinds)| kinds);
         summary.adversaries = kinds.map(|kind| kind.name()).collect();

@@ -11,12 +11,14 @@ use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::digest::Digest;
+use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{Memory, Message as _, Setup, TimerKey, Tuning};
 use pentarchy_core::request::{Draft, Request};
 use pentarchy_core::wire::{Wire, Writer};
+use pentarchy_machine::Started;
 use pentarchy_protocols::minbft;
 use pentarchy_sim::crypto::{Crypto, client_id};
 use pentarchy_sim::device::SimDevice;
@@ -44,6 +46,9 @@ pub const TUNING: Tuning = Tuning {
 
 const N: u16 = 3;
 const CLIENTS: usize = 2;
+
+/// What clocks show at first.
+const STARTED: Millis = Millis(1);
 
 /// Deeds of one input.
 const DEEDS_MAX: usize = 400;
@@ -75,7 +80,7 @@ fn clients() -> Arc<[ClientId]> {
     (0..CLIENTS).map(|index| client_id(SEED, index)).collect()
 }
 
-fn node(id: ReplicaId, out: &mut Vec<Act>) -> ReplicaNode {
+fn node(id: ReplicaId, out: &mut Vec<Act>) -> ReplicaNode<'static> {
     let entry = pentarchy_protocols::find("minbft").expect("it is there");
     let membership = Arc::new(membership(SEED, usize::from(N), 1));
     let mut effects = Vec::new();
@@ -87,15 +92,24 @@ fn node(id: ReplicaId, out: &mut Vec<Act>) -> ReplicaNode {
         tuning: TUNING,
     };
     let core = (entry.start)(setup, &mut effects);
+    let core = Started { core, effects };
     let journal = Journal::default();
     let service = Box::new(Registers::new(journal.clone()));
-    let (crypto, clients) = (crypto(), clients());
+    let executes = (Executor::new(membership.clone(), service), journal);
+    let crypto = crypto();
     let device = Arc::new(Mutex::new(SimDevices::new(id, 1, &crypto)));
-    let (core, faulty) = ((core, effects), None);
-    let kept = None;
-    let parts =
-        Parts { id, membership, crypto, clients, service, journal, core, device, faulty, kept };
-    ReplicaNode::new(parts, out)
+    let keys = (crypto, clients(), device);
+    let parts = Parts::of_one_epoch(id, &membership, keys, core, executes);
+    ReplicaNode::new(parts, STARTED.0, out)
+}
+
+/// A packet arrives. The requests in it do not wait for the end of the round, so that each of them
+/// comes to the core in the order in which the input has it arrive.
+fn arrive(node: &mut ReplicaNode<'_>, from: Address, packet: &Packet, out: &mut Vec<Act>) {
+    node.on_packet(from, packet, out);
+    if matches!(from, Address::Client(_)) {
+        node.admit(out);
+    }
 }
 
 /// A packet under way between replicas.
@@ -110,7 +124,7 @@ struct Group {
     liar: ReplicaId,
     device: SimDevice,
     membership: Membership,
-    nodes: BTreeMap<ReplicaId, ReplicaNode>,
+    nodes: BTreeMap<ReplicaId, ReplicaNode<'static>>,
     timers: BTreeMap<ReplicaId, BTreeSet<TimerKey>>,
     flights: VecDeque<Flight>,
     /// What the liar was told.
@@ -142,7 +156,7 @@ impl Group {
             timers: BTreeMap::new(),
             flights: VecDeque::new(),
             heard: Vec::new(),
-            now: Millis(1),
+            now: STARTED,
             asked: BTreeSet::new(),
             executed: BTreeMap::new(),
             states: BTreeMap::new(),
@@ -182,7 +196,10 @@ impl Group {
                 self.now.0 += u64::from(input.u16());
                 for id in self.correct() {
                     let now = self.now;
-                    self.step(id, |node, out| node.on_round(now, out));
+                    self.step(id, |node, out| {
+                        node.on_clock(now.0, now);
+                        node.on_round(out);
+                    });
                 }
             }
             deed::FIRE => self.fire(input.u8(), input.u8()),
@@ -210,6 +227,7 @@ impl Group {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature(crypto().sign(self.liar, &digest)),
+            Auth::Checksum => return None,
             Auth::Mac(_) => AuthTag::Mac(self.device.mac(&digest).ok()?),
             Auth::Usig(_, position) => AuthTag::Usig(self.device.create(position, &digest).ok()?),
         };
@@ -224,7 +242,7 @@ impl Group {
     fn tell(&mut self, to: u8, packet: &Packet) {
         let from = Address::Replica(self.liar);
         for id in self.correct().into_iter().filter(|id| to & (1 << id.0) != 0) {
-            self.step(id, |node, out| node.on_packet(from, packet, out));
+            self.step(id, |node, out| arrive(node, from, packet, out));
         }
     }
 
@@ -248,15 +266,16 @@ impl Group {
 
     fn client_said(&mut self, index: u16, to: u8, wire: &Bytes) {
         let packet = Packet::ToReplica(wire.clone());
+        let from = Address::Client(index);
         for id in self.correct().into_iter().filter(|id| to & (1 << id.0) != 0) {
-            self.step(id, |node, out| node.on_packet(Address::Client(index), &packet, out));
+            self.step(id, |node, out| arrive(node, from, &packet, out));
         }
     }
 
     fn deliver(&mut self, at: u8) {
         let at = usize::from(at) % self.flights.len().max(1);
         let Some(Flight { from, to, packet }) = self.flights.remove(at) else { return };
-        self.step(to, |node, out| node.on_packet(Address::Replica(from), &packet, out));
+        self.step(to, |node, out| arrive(node, Address::Replica(from), &packet, out));
     }
 
     fn fire(&mut self, whose: u8, which: u8) {
@@ -272,7 +291,7 @@ impl Group {
         }
     }
 
-    fn step(&mut self, id: ReplicaId, event: impl FnOnce(&mut ReplicaNode, &mut Vec<Act>)) {
+    fn step(&mut self, id: ReplicaId, event: impl FnOnce(&mut ReplicaNode<'_>, &mut Vec<Act>)) {
         let mut acts = Vec::new();
         if let Some(node) = self.nodes.get_mut(&id) {
             event(node, &mut acts);
@@ -294,6 +313,7 @@ impl Group {
                     }
                 }
                 Act::Send { to: Address::Client(_), .. } => {}
+                Act::Pause { whom, .. } => self.check_pause(id, whom),
                 Act::Arm { timer, .. } => {
                     self.timers.entry(id).or_default().insert(timer);
                 }
@@ -329,9 +349,12 @@ impl Group {
             Observation::Reported(evidence) => {
                 assert!(evidence.author == self.liar, "{id} accuses {evidence:?}");
             }
-            Observation::Left { .. } | Observation::Rests { .. } | Observation::Found(_) => {
-                panic!("{id} has a disk");
-            }
+            Observation::Left { .. }
+            | Observation::Rests { .. }
+            | Observation::Found(_)
+            | Observation::Resumes { .. }
+            | Observation::Rewound(_) => panic!("{id} has a disk"),
+            Observation::LostCounter => panic!("the counter of {id} does not answer"),
             Observation::Speculated { .. }
             | Observation::Committed { .. }
             | Observation::Confirmed { .. }
@@ -348,6 +371,12 @@ impl Group {
             | Observation::Told { .. }
             | Observation::Entered { .. }
             | Observation::Rejected { .. } => {}
+        }
+    }
+
+    fn check_pause(&self, id: ReplicaId, whom: Address) {
+        if let Address::Replica(peer) = whom {
+            assert!(peer == self.liar, "{id} does not listen to {peer}");
         }
     }
 

@@ -90,6 +90,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
                 seeds.push(of(1, &wire));
             }
             Packet::ToClient(wire) => seeds.push(of(2, &wire)),
+            // Only machines read it.
+            Packet::Resuming(_) => {}
             Packet::Transfer(wire) => {
                 if let Ok(transfer::Message::Nodes { nodes, .. }) =
                     transfer::Message::from_bytes(&wire)

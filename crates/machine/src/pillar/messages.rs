@@ -5,7 +5,7 @@ use crate::factory::Started;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::ids::{Epoch, ReplicaId, Slot};
 use pentarchy_core::membership::Membership;
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::{Input, Output, pillar};
 use pentarchy_core::request::Envelope;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,9 @@ impl ToPillar {
         match self {
             Self::Input(input) => match &**input {
                 Input::Request { envelope, .. } => envelope.len(),
-                Input::Beside { batch } | Input::Executed { batch } => batch.bytes(),
+                Input::Pillar(
+                    pillar::Input::Beside { batch } | pillar::Input::Settled { batch },
+                ) => batch.bytes(),
                 _ => 0,
             },
             Self::Check(envelopes) => envelopes.iter().map(|envelope| envelope.len()).sum(),

@@ -1,7 +1,7 @@
 //! A machine, a driver that writes down what it asks for, and a core that orders at once.
 
 use bytes::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Signature, Verifier};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature, Verifier};
 use pentarchy_core::authenticator::Authenticator;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::{Counter, Instance, Memory as Recent, Refused, TrustedMac, Ui};
@@ -45,6 +45,8 @@ const RULES: Rules = Rules {
     reads: ReadRule::All,
     pillars: false,
     speculative: false,
+    hears_outcomes: false,
+    replies_itself: false,
     counter: Some(Counter::Usig),
 };
 
@@ -62,6 +64,8 @@ pub struct Recorder {
 }
 
 impl Driver for Recorder {
+    type Notices = ();
+
     fn send_peer(&mut self, peer: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
         let mut to = Writer::default();
         encode(&mut to);
@@ -97,7 +101,7 @@ impl Driver for Recorder {
 
 /// A machine that keeps nothing, with its driver.
 pub struct Bench {
-    pub machine: Machine<Stepped>,
+    pub machine: Machine<'static, Stepped>,
     pub driver: Recorder,
     now_ms: u64,
 }
@@ -110,13 +114,19 @@ impl Bench {
 
     /// `resumes`: it goes on from a data folder, with a device that had said something.
     pub fn of(me: ReplicaId, limits: HostLimits, resumes: bool) -> Self {
+        let core = Started { core: Box::new(AtOnce { executed: 0 }), effects: Vec::new() };
+        Self::with(me, core, limits, resumes)
+    }
+
+    /// The same, of another core.
+    pub fn with(me: ReplicaId, core: Started, limits: HostLimits, resumes: bool) -> Self {
         let membership = membership();
         let life = membership.members[usize::from(me.0)].life();
         let epochs = Epochs::new(me, life, membership.clone());
         let mut others: ReplicaSet = membership.ids().collect();
         others.remove(me);
         let engine = Engine::new(EngineParts {
-            core: Started { core: Box::new(AtOnce { executed: 0 }), effects: Vec::new() },
+            core,
             verifier: Arc::new(Ones),
             authenticator: Box::new(Remembering(resumes)),
             me,
@@ -180,6 +190,17 @@ impl Bench {
     }
 }
 
+/// Hands over what one said to another. How much that was.
+pub fn pass(from: &mut Bench, me: u16, to: &mut Bench, other: u16) -> usize {
+    let said = std::mem::take(&mut from.driver.to_peers).into_iter();
+    let (here, elsewhere): (Vec<_>, Vec<_>) = said.partition(|(peer, ..)| peer.0 == other);
+    from.driver.to_peers = elsewhere;
+    let messages: Vec<Bytes> = here.into_iter().map(|(.., bytes)| bytes).collect();
+    let count = messages.len();
+    to.machine.on_peer(ReplicaId(me), messages.into_iter(), false);
+    count
+}
+
 pub const fn client(number: u8) -> ClientId {
     ClientId([number; 32])
 }
@@ -192,7 +213,7 @@ pub fn request(id: ClientId, number: u64, is_authentic: bool) -> Bytes {
     ToReplica::Request(Arc::new(draft.seal(auth))).to_bytes()
 }
 
-fn membership() -> Arc<Membership> {
+pub fn membership() -> Arc<Membership> {
     let member = |id: u16| Member {
         key: [100 + id as u8; 32],
         incarnation: Incarnation(1),
@@ -295,8 +316,11 @@ impl Verifier for Ones {
 struct Remembering(bool);
 
 impl Authenticator for Remembering {
-    fn tag(&mut self, _: &Auth, _: &Digest) -> Result<AuthTag, Refused> {
-        Ok(AuthTag::Channel)
+    fn tag(&mut self, auth: &Auth, digest: &Digest) -> Result<AuthTag, Refused> {
+        Ok(match auth {
+            Auth::Checksum => AuthTag::Checksum(Checksum::of(digest)),
+            _ => AuthTag::Channel,
+        })
     }
     fn sign(&self, _: &Digest) -> Signature {
         Signature([0; 64])

@@ -2,5 +2,6 @@
 
 mod admission;
 mod bench;
+mod chain;
 mod links;
 mod resuming;

@@ -1,23 +1,11 @@
 //! A replica that goes on from a data folder asks its peers first, and is silent until then.
 
-use crate::bench::{Bench, client, request};
-use bytes::Bytes;
+use crate::bench::{Bench, client, pass, request};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_machine::HostLimits;
 
 fn of(id: u16, resumes: bool) -> Bench {
     Bench::of(ReplicaId(id), HostLimits::default(), resumes)
-}
-
-/// Hands over what one said to another.
-fn pass(from: &mut Bench, me: u16, to: &mut Bench, other: u16) -> usize {
-    let said = std::mem::take(&mut from.driver.to_peers).into_iter();
-    let (here, elsewhere): (Vec<_>, Vec<_>) = said.partition(|(peer, ..)| peer.0 == other);
-    from.driver.to_peers = elsewhere;
-    let messages: Vec<Bytes> = here.into_iter().map(|(.., bytes)| bytes).collect();
-    let count = messages.len();
-    to.machine.on_peer(ReplicaId(me), messages.into_iter(), false);
-    count
 }
 
 #[test]

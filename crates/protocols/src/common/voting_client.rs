@@ -298,7 +298,8 @@ impl VotingClient {
             ToClient::Speculative { .. }
             | ToClient::SpeculativeDigests { .. }
             | ToClient::Vouched { .. }
-            | ToClient::Committed(_) => {}
+            | ToClient::Committed(_)
+            | ToClient::Protocol(_) => {}
         }
     }
 

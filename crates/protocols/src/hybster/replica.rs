@@ -120,6 +120,8 @@ impl Protocol for Hybster {
         reads: ReadRule::All,
         pillars: false,
         speculative: false,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: Some(Counter::Trinx),
     };
 

@@ -25,6 +25,8 @@ impl Variant for Decided {
         reads: ReadRule::All,
         pillars: false,
         speculative: false,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: Some(Counter::Usig),
     };
 

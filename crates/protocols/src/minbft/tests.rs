@@ -216,7 +216,7 @@ impl Group {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature([me.0 as u8; 64]),
-            Auth::Mac(_) => unreachable!("no message asks for one"),
+            Auth::Checksum | Auth::Mac(_) => unreachable!("no message asks for one"),
             Auth::Usig(_, position) => {
                 AuthTag::Usig(self.replicas[usize::from(me.0)].device.create(position, &digest))
             }

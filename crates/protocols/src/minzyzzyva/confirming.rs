@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{Place, ToClient};
-use pentarchy_core::ports::replica::Output;
+use pentarchy_core::ports::replica::speculation;
 use pentarchy_core::protocol::Effects;
 
 impl<W: Views> OnUsig<Ordered<W>> {
@@ -57,7 +57,7 @@ impl<W: Views> OnUsig<Ordered<W>> {
             return;
         }
         if self.is_confirmed(slot, self.proven()) {
-            out.output(Output::Tell { client, message: ToClient::Committed(place) });
+            out.output(speculation::Output::Tell { client, message: ToClient::Committed(place) });
         } else {
             self.speculation.asking.entry(slot).or_default().insert(client);
             self.want_final(slot, out);
@@ -75,7 +75,10 @@ impl<W: Views> OnUsig<Ordered<W>> {
         for (slot, clients) in core::mem::replace(&mut self.speculation.asking, later) {
             let Some(place) = self.place(slot) else { continue };
             for client in clients {
-                out.output(Output::Tell { client, message: ToClient::Committed(place) });
+                out.output(speculation::Output::Tell {
+                    client,
+                    message: ToClient::Committed(place),
+                });
             }
         }
     }

@@ -30,7 +30,7 @@ use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::Place;
-use pentarchy_core::ports::replica::Output;
+use pentarchy_core::ports::replica::speculation;
 use pentarchy_core::protocol::{Effects, To};
 
 /// What is executed and not final.
@@ -76,7 +76,7 @@ impl<W: Views> OnUsig<Ordered<W>> {
             }
         }
         self.frame.next_slot = self.frame.next_slot.max(slot.next());
-        out.output(Output::Speculate { answers: true, slot, batch, view, history });
+        out.output(speculation::Output::Speculate { answers: true, slot, batch, view, history });
         let speculation = &mut self.speculation;
         if is_checkpoint && slot > speculation.last_final {
             mark!("minzyzzyva/halt");
@@ -274,7 +274,7 @@ impl<W: Views> OnUsig<Ordered<W>> {
     fn finalize(&mut self, upto: Slot, out: &mut Effects<Self>) {
         mark!("minzyzzyva/final");
         self.speculation.last_final = upto;
-        out.output(Output::Commit { upto });
+        out.output(speculation::Output::Commit { upto });
         self.tell_asking(upto, out);
         if self.speculation.halted.is_some_and(|halted| halted <= upto) {
             self.speculation.halted = None;
@@ -318,10 +318,10 @@ impl<W: Views> OnUsig<Ordered<W>> {
         self.recount();
         if stays < before {
             mark!("minzyzzyva/rollback");
-            out.output(Output::Rollback { after: stays });
+            out.output(speculation::Output::Rollback { after: stays });
             self.frame.wait_again(&batches, out);
         }
-        out.output(Output::Restate { view: self.frame.view });
+        out.output(speculation::Output::Restate { view: self.frame.view });
     }
 
     /// Counts anew where checkpoints are due, from the stable one to what is executed.

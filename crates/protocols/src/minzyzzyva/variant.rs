@@ -67,6 +67,8 @@ impl<W: Views> Variant for Ordered<W> {
         reads: ReadRule::All,
         pillars: false,
         speculative: true,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: Some(W::COUNTER),
     };
     const SETTLES: bool = true;

@@ -13,7 +13,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::Output;
+use pentarchy_core::ports::replica::{Output, speculation};
 use pentarchy_core::protocol::Effects;
 
 impl<V: Variant> Finality for Pbft<V> {
@@ -35,13 +35,19 @@ impl<V: Variant> Finality for Pbft<V> {
     ) {
         if V::TENTATIVE {
             let (view, history) = (self.frame.entered, self.frame.named(&batch.digest));
-            out.output(Output::Speculate { answers: true, slot, batch, view, history });
+            out.output(speculation::Output::Speculate {
+                answers: true,
+                slot,
+                batch,
+                view,
+                history,
+            });
             if self.window.get(slot).is_some_and(|state| !state.decided) {
                 mark!("pbft/tentative");
                 return;
             }
             self.tried = None;
-            out.output(Output::Commit { upto: slot });
+            out.output(speculation::Output::Commit { upto: slot });
         } else {
             out.output(Output::Execute { slot, batch });
         }
@@ -89,7 +95,7 @@ impl<V: Variant> Pbft<V> {
         if let Some(upto) = self.tried.as_ref().filter(|it| decided(it)).map(|it| it.slot) {
             mark!("pbft/concluded");
             self.tried = None;
-            out.output(Output::Commit { upto });
+            out.output(speculation::Output::Commit { upto });
         }
     }
 
@@ -100,7 +106,7 @@ impl<V: Variant> Pbft<V> {
         let was_told = V::TENTATIVE && slot <= self.frame.executed;
         if was_told && !mutant!("pbft-tentative.not-told-again") {
             mark!("pbft/told_again");
-            out.output(Output::Answer { slot, view: self.frame.entered });
+            out.output(speculation::Output::Answer { slot, view: self.frame.entered });
         }
     }
 

@@ -31,6 +31,8 @@ impl Variant for Decided {
         reads: ReadRule::AllButFaulty,
         pillars: false,
         speculative: false,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: None,
     };
     const TENTATIVE: bool = false;

@@ -12,7 +12,7 @@
 use super::merger::Merger;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::{Input, PillarStatus};
+use pentarchy_core::ports::replica::pillar::{Input, PillarStatus};
 use pentarchy_core::protocol::Effects;
 
 impl Merger {

@@ -4,6 +4,7 @@
 
 use super::comparing::VOUCHED_MAX;
 use super::merge::{Merge, Rows};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,7 +14,8 @@ use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::PILLARS_MAX;
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::{Input, Output, PillarStatus};
+use pentarchy_core::ports::replica::pillar::{self, PillarStatus};
+use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
     Effects, Event, FaultModel, Memory, NoTimer, Nothing, Protocol, Reject, Rules, Setup, Status,
     Tuning,
@@ -117,6 +119,8 @@ impl Protocol for Merger {
         reads: ReadRule::All,
         pillars: true,
         speculative: false,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: None,
     };
 
@@ -280,8 +284,8 @@ impl Merger {
     }
 
     /// Tells a pillar something.
-    pub(super) fn tell(pillar: u8, input: Input, out: &mut Effects<Self>) {
-        out.output(Output::ToPillar { pillar, input: input.into() });
+    pub(super) fn tell(pillar: u8, input: impl Into<Input>, out: &mut Effects<Self>) {
+        out.output(pillar::Output::Tell { pillar, input: Box::new(input.into()) });
     }
 }
 

@@ -10,14 +10,16 @@ use pentarchy_core::ids::{ClientId, ReplicaSet, Slot};
 use pentarchy_core::mark;
 use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::{Input, Output, pillar};
 use pentarchy_core::protocol::Effects;
 
 impl Merger {
     /// The host, or a pillar, says something.
     pub(super) fn on_input(&mut self, input: Input, out: &mut Effects<Self>) {
         match input {
-            Input::OfPillar { pillar, output } => self.hear(pillar, *output, out),
+            Input::Pillar(pillar::Input::Said { pillar, output }) => {
+                self.hear(pillar, *output, out);
+            }
             Input::Request { ref envelope, .. } => {
                 let pillar = self.pillar_of(&envelope.client);
                 Self::tell(pillar, input, out);
@@ -29,17 +31,13 @@ impl Merger {
                 }
             }
             Input::Installed { slot } => self.on_installed(slot, out),
-            Input::KeepAgain => {
-                self.numbers().for_each(|pillar| Self::tell(pillar, Input::KeepAgain, out));
-            }
-            // These are for pillars, and to those who are none nobody says them.
+            Input::Compact => self.tell_compact(out),
+            // The rest is for pillars, which are told it by this.
             Input::Round { .. }
-            | Input::Wanted { .. }
-            | Input::Fill { .. }
-            | Input::Heard { .. }
-            | Input::Beside { .. }
-            | Input::Executed { .. }
-            | Input::Moved { .. } => {}
+            | Input::Speculation(_)
+            | Input::Outcome(_)
+            | Input::Replying(_)
+            | Input::Pillar(_) => {}
         }
     }
 
@@ -50,7 +48,7 @@ impl Merger {
                 let others = self.numbers().filter(|other| *other != pillar);
                 // Whoever only fills has nothing to do.
                 for other in others.filter(|_| !batch.envelopes.is_empty()) {
-                    Self::tell(other, Input::Beside { batch: batch.clone() }, out);
+                    Self::tell(other, pillar::Input::Beside { batch: batch.clone() }, out);
                 }
                 let known = self.known(pillar);
                 if slot <= known.decided && mutant!("pillars.said-twice-dropped") {
@@ -69,22 +67,16 @@ impl Merger {
                 known.wishes.diverged |= known.is_answered();
                 self.says_diverged(slot, mine, theirs, out);
             }
-            Output::PillarStatus(pillar_status) => self.on_glance(pillar, *pillar_status, out),
+            Output::Pillar(pillar::Output::Status(pillar_status)) => {
+                self.on_glance(pillar, *pillar_status, out)
+            }
             output @ (Output::Admit { .. } | Output::Full { .. } | Output::Entered { .. }) => {
                 out.output(output);
             }
             // These are for all of them to say.
             Output::Resumed { .. } | Output::Checkpoint { .. } => {}
-            // That is for their host.
-            Output::Keeping { .. } => {}
-            // They say nothing that may be taken back, and have no pillars themselves.
-            Output::Speculate { .. }
-            | Output::Answer { .. }
-            | Output::Commit { .. }
-            | Output::Rollback { .. }
-            | Output::Restate { .. }
-            | Output::Tell { .. }
-            | Output::ToPillar { .. } => {}
+            // That is for their host; and they say nothing that may be taken back, nor to clients.
+            Output::Pillar(_) | Output::Speculation(_) | Output::Replying(_) => {}
         }
     }
 
@@ -93,7 +85,7 @@ impl Merger {
         let (lane, tuning) = (self.membership.lane, self.tuning);
         self.merge.advance(&tuning, |next| match next {
             Next::Execute(slot, batch) => {
-                tell_executed(&batch, lane, out);
+                tell_settled(&batch, lane, out);
                 out.output(Output::Execute { slot, batch });
             }
             Next::Checkpoint(slot) => out.output(Output::Checkpoint { slot }),
@@ -196,7 +188,12 @@ impl Merger {
         // A pillar that is further behind may ask for earlier ones.
         self.merge.stable(lowest.min(row));
         out.output(Output::Stable { slot: self.merge.rows.end(row), state });
-        self.numbers().for_each(|pillar| Self::tell(pillar, Input::KeepAgain, out));
+        self.tell_compact(out);
+    }
+
+    /// Each pillar is to keep again what it needs.
+    fn tell_compact(&self, out: &mut Effects<Self>) {
+        self.numbers().for_each(|pillar| Self::tell(pillar, Input::Compact, out));
     }
 
     /// A pillar lacks a state: the replica may have it, or a later one.
@@ -302,7 +299,7 @@ impl Merger {
             let asked = wishes.rows.range(..=row).next_back().map(|(row, _)| *row);
             known.answers += 1;
             known.given_up = Slot(0);
-            Self::tell(pillar, Input::Moved { slot: row, back, asked }, out);
+            Self::tell(pillar, pillar::Input::Moved { slot: row, back, asked }, out);
         }
         if let Some(state) = known {
             self.tell_state(row, state, out);
@@ -312,11 +309,11 @@ impl Merger {
 }
 
 /// Tells the pillars of its clients that a batch was executed.
-fn tell_executed(batch: &Arc<Batch>, lane: PillarConfig, out: &mut Effects<Merger>) {
+fn tell_settled(batch: &Arc<Batch>, lane: PillarConfig, out: &mut Effects<Merger>) {
     let bit = |client: &ClientId| 1u32 << lane.of_client(client);
     let concerned = batch.envelopes.iter().fold(0, |all, it| all | bit(&it.client));
     for pillar in (0..lane.pillars).filter(|pillar| concerned & (1 << pillar) != 0) {
-        Merger::tell(pillar, Input::Executed { batch: batch.clone() }, out);
+        Merger::tell(pillar, pillar::Input::Settled { batch: batch.clone() }, out);
     }
 }
 

@@ -45,7 +45,7 @@ impl<M: protocol::Message> protocol::Message for Message<M> {
         match self.inner.auth() {
             Auth::Usig(_, position) => Auth::Usig(Instance(self.pillar), position),
             Auth::Mac(_) => Auth::Mac(Instance(self.pillar)),
-            auth @ (Auth::Channel | Auth::Signature) => auth,
+            auth @ (Auth::Channel | Auth::Checksum | Auth::Signature) => auth,
         }
     }
 

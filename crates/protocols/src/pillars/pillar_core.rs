@@ -3,9 +3,9 @@
 
 use super::merge::Rows;
 use super::message::{Message, PillarTimer};
+use super::pillared::Pillared;
 use super::record::Record;
 use super::scratch::Scratch;
-use crate::common::frame::hooks::Core;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -16,13 +16,14 @@ use pentarchy_core::forge::MakeForger;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
 use pentarchy_core::membership::{Membership, PillarConfig};
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::{Input, Output, PillarStatus};
+use pentarchy_core::ports::replica::pillar::{self, PillarStatus};
+use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
     Effect, Effects, Event, Evidence, Finding, Memory, Protocol, Reject, Rules, Setup, Status,
 };
 
-/// A protocol of which there may be several side by side. What it executes is final.
-pub trait Pillar: Core {
+/// A protocol of which there may be several side by side.
+pub trait Pillar: Pillared {
     /// The name of several.
     const NAME: &'static str;
     /// Makes a liar of one.
@@ -33,7 +34,10 @@ pub trait Pillar: Core {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct PillarCore<P: Pillar> {
     number: u8,
+    lane: PillarConfig,
     rows: Rows,
+    /// Whether it keeps records.
+    is_durable: bool,
     core: P,
     /// How it said last that it stands.
     said: Option<PillarStatus>,
@@ -88,14 +92,18 @@ impl<P: Pillar> Protocol for PillarCore<P> {
         log: &mut dyn Iterator<Item = Self::Record>,
         out: &mut Effects<Self>,
     ) -> Self {
-        let number = setup.membership.lane.pillar.expect("a host says which pillar it starts");
+        let lane = setup.membership.lane;
+        let number = lane.pillar.expect("a host says which pillar it starts");
+        let is_durable = setup.memory != Memory::Volatile;
         let rows = Rows::of(&setup.membership);
         let mut log = log.map(|record| record.inner);
         let mut effects = Effects::default();
         let core = P::start(within(setup, number, rows), &mut log, &mut effects);
         let mut pillar_core = Self {
             number,
+            lane,
             rows,
+            is_durable,
             core,
             said: None,
             answers: 0,
@@ -124,11 +132,10 @@ impl<P: Pillar> Protocol for PillarCore<P> {
             // Refused at the door: clients of these protocols only ask.
             Event::Client(..) => {}
         }
-        if self.core.frame().can_fill(self.gap, true) {
-            let fill = Input::Fill { slot: self.gap, waits_for: None };
-            self.core.step(Event::Input(fill), &mut effects);
+        if self.core.can_fill(self.gap, true) {
+            self.core.fill(self.gap, true, &mut effects);
         }
-        let (stable, answers) = (self.core.frame().stable.slot, self.answers);
+        let (stable, answers) = (self.core.stable(), self.answers);
         let has_moved =
             |said: &PillarStatus| said.status.stable != stable || said.answers != answers;
         let has_moved = self.said.as_ref().is_none_or(has_moved);
@@ -163,8 +170,7 @@ impl<P: Pillar> Protocol for PillarCore<P> {
     }
 
     fn hint(&self, _client: &ClientId) -> View {
-        let frame = self.core.frame();
-        View(u64::from(frame.membership.primary(frame.view).0))
+        View(u64::from(self.core.primary().0))
     }
 }
 
@@ -173,59 +179,65 @@ impl<P: Pillar> PillarCore<P> {
         match input {
             Input::Request { .. } => {
                 self.core.step(Event::Input(input), effects);
-                let frame = self.core.frame();
-                if !frame.is_primary() && !frame.pending.is_empty() {
-                    self.wants = frame.next_slot;
+                if !self.core.leads() && self.core.has_waiting() {
+                    self.wants = self.core.next_slot();
                 }
             }
             Input::Round { .. } => {
-                let frame = self.core.frame();
-                let fills = frame.is_primary() && frame.next_slot <= self.heard;
-                if fills && frame.can_fill(self.heard, false) {
-                    let fill = Input::Fill { slot: self.heard, waits_for: Some(frame.me) };
-                    self.core.step(Event::Input(fill), effects);
+                let fills = self.core.leads() && self.core.next_slot() <= self.heard;
+                if fills && self.core.can_fill(self.heard, false) {
+                    self.core.fill(self.heard, false, effects);
                 }
                 self.core.step(Event::Input(input), effects);
             }
-            // Until it is there: what can be done for it changes with each step.
-            Input::Fill { slot, waits_for: None } => self.gap = self.gap.max(slot),
-            // It may have another primary by now, of which nobody wants this.
-            Input::Fill { slot, waits_for: Some(primary) } => {
-                let frame = self.core.frame();
-                let is_led = frame.membership.primary(frame.view) == primary;
-                if is_led && frame.can_fill(slot, false) {
-                    self.core.step(Event::Input(input), effects);
-                }
-            }
-            Input::Heard { slot } => self.heard = self.heard.max(slot),
-            Input::Beside { batch } => self.core.frame_mut().note_beside(&batch),
-            Input::Executed { batch } => self.on_executed(&batch, effects),
             Input::Installed { slot } => {
                 // It may have been told of a later one meanwhile, and be behind that.
-                let is_new = self.core.frame().executed < slot;
+                let is_new = self.core.executed() < slot;
                 self.on_answer(is_new.then_some(slot), effects);
             }
-            Input::Moved { slot, back, asked } => self.on_moved(slot, back, asked, effects),
             Input::Checkpointed { .. } => self.core.step(Event::Input(input), effects),
-            Input::KeepAgain if self.core.frame().is_durable => {
-                let pillar = self.number;
-                effects.output(Output::Keeping { pillar, is_done: false });
-                if pillar == 0 || !mutant!("pillars.others-not-kept-again") {
+            Input::Compact if self.is_durable => {
+                let compacting =
+                    |is_done| pillar::Output::Compacting { pillar: self.number, is_done };
+                effects.output(compacting(false));
+                if self.number == 0 || !mutant!("pillars.others-not-kept-again") {
                     self.core.step(Event::Input(input), effects);
                 }
-                effects.output(Output::Keeping { pillar, is_done: true });
+                effects.output(compacting(true));
             }
-            // What pillars execute is final, they merge nothing, and without a log keep nothing.
-            Input::Wanted { .. } | Input::OfPillar { .. } | Input::KeepAgain => {}
+            Input::Pillar(input) => self.on_merger(input, effects),
+            // Without a log it keeps nothing, and what pillars execute is final.
+            Input::Compact | Input::Speculation(_) | Input::Outcome(_) | Input::Replying(_) => {}
+        }
+    }
+
+    /// The merger says something.
+    fn on_merger(&mut self, input: pillar::Input, effects: &mut Effects<P>) {
+        match input {
+            // Until it is there: what can be done for it changes with each step.
+            pillar::Input::Fill { slot, waits_for: None } => self.gap = self.gap.max(slot),
+            // It may have another primary by now, of which nobody wants this.
+            pillar::Input::Fill { slot, waits_for: Some(primary) } => {
+                if self.core.primary() == primary && self.core.can_fill(slot, false) {
+                    self.core.fill(slot, false, effects);
+                }
+            }
+            pillar::Input::Heard { slot } => self.heard = self.heard.max(slot),
+            pillar::Input::Beside { batch } => self.core.note_beside(&batch),
+            pillar::Input::Settled { batch } => self.on_settled(&batch, effects),
+            pillar::Input::Moved { slot, back, asked } => {
+                self.on_moved(slot, back, asked, effects);
+            }
+            // For the merger.
+            pillar::Input::Said { .. } => {}
         }
     }
 
     /// What waits for this has come, whoever ordered it when.
-    fn on_executed(&mut self, batch: &Batch, effects: &mut Effects<P>) {
-        let lane = self.core.frame().membership.lane;
+    fn on_settled(&mut self, batch: &Batch, effects: &mut Effects<P>) {
         for envelope in batch.envelopes.iter().filter(|_| !mutant!("pillars.waits-for-ever")) {
-            if lane.of_client(&envelope.client) == self.number {
-                self.core.frame_mut().executed_late(envelope, effects);
+            if self.lane.of_client(&envelope.client) == self.number {
+                self.core.note_settled(envelope, effects);
             }
         }
     }
@@ -234,46 +246,44 @@ impl<P: Pillar> PillarCore<P> {
     /// there too. Others have slots below it still to come; but what was executed behind it, from
     /// the view of this pillar by now, is to be executed again.
     fn on_moved(&mut self, row: Slot, back: bool, asked: Option<Slot>, effects: &mut Effects<P>) {
-        let frame = self.core.frame_mut();
-        frame.forget_pending(effects);
+        self.core.forget_waiting(effects);
         // Its window has everything from its own last checkpoint on.
-        let begins = frame.stable.slot.min(row);
-        let goes_back = back && frame.executed >= row && !mutant!("pillars.stays-ahead");
+        let (begins, executed) = (self.core.stable().min(row), self.core.executed());
+        let goes_back = back && executed >= row && !mutant!("pillars.stays-ahead");
         let again = goes_back.then_some(begins);
-        let asked = asked.filter(|asked| frame.executed < *asked);
+        let asked = asked.filter(|asked| executed < *asked);
         self.on_answer(again.or(asked), effects);
     }
 
     /// It goes on from here, or not at all: it asks again for what it lacks then.
     fn on_answer(&mut self, from: Option<Slot>, effects: &mut Effects<P>) {
         self.answers += 1;
-        if let Some(slot) = from {
-            self.core.step(Event::Input(Input::Installed { slot }), effects);
-        } else if self.core.frame().is_fetching() {
-            self.core.frame().fetch_stable(effects);
+        match from {
+            Some(slot) => self.core.step(Event::Input(Input::Installed { slot }), effects),
+            None => self.core.fetch_again(effects),
         }
     }
 
     /// Says how it stands, if it has not said so.
     fn say(&mut self, out: &mut Effects<Self>) {
-        let frame = self.core.frame();
+        let next_slot = self.core.next_slot();
         let heard_of = match mutant!("pillars.fills-what-it-voted-for") {
-            true => Slot(frame.next_slot.0 - 1),
-            false => frame.heard_of(),
+            true => Slot(next_slot.0 - 1),
+            false => self.core.heard_of(),
         };
-        let leads = frame.is_primary();
-        let waits = !leads && !frame.pending.is_empty() && self.wants > Slot(0);
+        let leads = self.core.leads();
+        let waits = !leads && self.core.has_waiting() && self.wants > Slot(0);
         let pillar_status = PillarStatus {
             status: self.core.status(),
             leads,
-            next_slot: frame.next_slot,
+            next_slot,
             heard_of,
             wants: waits.then_some(self.wants),
             answers: self.answers,
         };
         if self.said.as_ref() != Some(&pillar_status) {
             self.said = Some(pillar_status.clone());
-            out.output(Output::PillarStatus(Box::new(pillar_status)));
+            out.output(pillar::Output::Status(Box::new(pillar_status)));
         }
     }
 

@@ -6,7 +6,7 @@ use super::replica::{LATE, Pillars, Said};
 use super::transit::{Arrival, Transit};
 use alloc::vec::Vec;
 use pentarchy_core::ids::Millis;
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::{Input, Output, pillar};
 use pentarchy_core::protocol::{Delay, Effect, Effects, Event, Protocol as _};
 
 impl<P: Pillar> Pillars<P> {
@@ -61,7 +61,8 @@ impl<P: Pillar> Pillars<P> {
             match self.transit.next() {
                 None => return to_order,
                 Some(Arrival::AtPillar(pillar, input)) => {
-                    let orders = matches!(input, Input::Heard { .. } | Input::Request { .. });
+                    let heard = matches!(input, Input::Pillar(pillar::Input::Heard { .. }));
+                    let orders = heard || matches!(input, Input::Request { .. });
                     if orders && !to_order.contains(&pillar) {
                         to_order.push(pillar);
                     }
@@ -94,7 +95,7 @@ impl<P: Pillar> Pillars<P> {
     fn pass_on(&mut self, said: &mut Effects<Merger>, out: &mut Effects<Self>) {
         for effect in said.drain() {
             match effect {
-                Effect::Output(Output::ToPillar { pillar, input }) => {
+                Effect::Output(Output::Pillar(pillar::Output::Tell { pillar, input })) => {
                     self.transit.inward(pillar, *input);
                 }
                 Effect::Output(output) => out.output(output),
@@ -135,7 +136,9 @@ impl<P: Pillar> Pillars<P> {
             Effect::Disarm(timer) => out.disarm(timer),
             Effect::Report(evidence) => out.report(evidence.author, evidence.finding),
             // Where it says so is what matters.
-            Effect::Output(output @ Output::Keeping { .. }) => out.output(output),
+            Effect::Output(Output::Pillar(output @ pillar::Output::Compacting { .. })) => {
+                out.output(output);
+            }
             Effect::Output(output) => {
                 if let Some(output) = self.transit.outward(pillar, output) {
                     self.have(|merger, effects| merger.hear(pillar, output, effects), out);

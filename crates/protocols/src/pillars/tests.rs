@@ -10,7 +10,8 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::{Input, Output, PillarStatus};
+use pentarchy_core::ports::replica::pillar::{self, PillarStatus};
+use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Effect, Effects, Event, Memory, Protocol as _, Setup, Tuning};
 
 /// A merger of two pillars.
@@ -38,7 +39,7 @@ fn tell(merger: &mut Merger, input: Input) -> Vec<Output> {
 }
 
 fn says(merger: &mut Merger, pillar: u8, output: Output) -> Vec<Output> {
-    tell(merger, Input::OfPillar { pillar, output: Box::new(output) })
+    tell(merger, pillar::Input::Said { pillar, output: Box::new(output) }.into())
 }
 
 /// A pillar decided a slot: which slots are executed because of it.
@@ -94,12 +95,13 @@ fn asks() -> [usize; 2] {
     let said = says(&mut merger, 0, fetch(2));
     assert!(said.iter().any(|output| matches!(
         output,
-        Output::ToPillar { pillar: 0, input } if **input == Input::Installed { slot: Slot(2) }
+        Output::Pillar(pillar::Output::Tell { pillar: 0, input })
+            if **input == Input::Installed { slot: Slot(2) }
     )));
     let early = says(&mut merger, 0, fetch(4));
     let mut pillar_status = merger.pillars[0].pillar_status.clone();
     pillar_status.answers = 1;
-    says(&mut merger, 0, Output::PillarStatus(Box::new(pillar_status)));
+    says(&mut merger, 0, pillar::Output::Status(Box::new(pillar_status)).into());
     let late = says(&mut merger, 0, fetch(4));
     [fetches(&early), fetches(&late)]
 }
@@ -145,14 +147,16 @@ fn pillar_status(
 ) -> Vec<Output> {
     let mut pillar_status = merger.pillars[usize::from(pillar)].pillar_status.clone();
     change(&mut pillar_status);
-    says(merger, pillar, Output::PillarStatus(Box::new(pillar_status)))
+    says(merger, pillar, pillar::Output::Status(Box::new(pillar_status)).into())
 }
 
 /// Of whom which pillars are to be timed.
 fn timed(said: &[Output]) -> Vec<(u8, ReplicaId)> {
     let timed = said.iter().filter_map(|output| match output {
-        Output::ToPillar { pillar, input } => match **input {
-            Input::Fill { waits_for: Some(primary), .. } => Some((*pillar, primary)),
+        Output::Pillar(pillar::Output::Tell { pillar, input }) => match **input {
+            Input::Pillar(pillar::Input::Fill { waits_for: Some(primary), .. }) => {
+                Some((*pillar, primary))
+            }
             _ => None,
         },
         _ => None,
@@ -271,7 +275,7 @@ fn a_pillar_goes_on_when_execution_has_come_to_what_it_lacks() {
     let said = says(&mut merger, 1, Output::Execute { slot: Slot(4), batch: Arc::new(batch) });
     let told = |said: &[Output]| {
         said.iter().any(|output| {
-            matches!(output, Output::ToPillar { pillar: 0, input }
+            matches!(output, Output::Pillar(pillar::Output::Tell { pillar: 0, input })
                 if **input == Input::Installed { slot: Slot(4) })
         })
     };
@@ -292,7 +296,7 @@ fn a_pillar_whose_state_is_wrong_waits_for_the_right_one() {
     assert_eq!(found(&said).1, [(Slot(4), Digest([2; 32]))], "another one than is here");
     let more = tell(&mut merger, Input::Round { now: Millis(1) });
     let answered = |output: &Output| {
-        matches!(output, Output::ToPillar { input, .. }
+        matches!(output, Output::Pillar(pillar::Output::Tell { input, .. })
             if matches!(**input, Input::Installed { .. }))
     };
     assert!(!said.iter().chain(&more).any(answered));

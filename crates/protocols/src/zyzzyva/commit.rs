@@ -21,7 +21,7 @@ use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{Place, ToClient};
-use pentarchy_core::ports::replica::Output;
+use pentarchy_core::ports::replica::speculation;
 use pentarchy_core::protocol::{Effects, To};
 use pentarchy_core::votes::Cast;
 
@@ -67,7 +67,7 @@ impl<V: Variant> Finality for Zyzzyva<V> {
         let (view, clients) = (self.frame.entered, self.clients(slot).len());
         // For who is alone all may answer a step earlier, and to tell one client twice is cheap.
         let answers = self.committing == 0 || clients == 1;
-        out.output(Output::Speculate { answers, slot, batch, view, history });
+        out.output(speculation::Output::Speculate { answers, slot, batch, view, history });
         if answers {
             self.told += clients;
         } else {
@@ -236,7 +236,7 @@ impl<V: Variant> Zyzzyva<V> {
         }
         out.send(To::All, Message::Commit(place));
         if self.held.remove(&slot) {
-            out.output(Output::Answer { slot, view: place.view });
+            out.output(speculation::Output::Answer { slot, view: place.view });
         }
         if self.committing > 0 {
             self.tell_kept(place, out);
@@ -248,7 +248,7 @@ impl<V: Variant> Zyzzyva<V> {
         let behind = self.held.split_off(&upto.next());
         for slot in core::mem::replace(&mut self.held, behind) {
             mark!("zyzzyva/answered_late");
-            out.output(Output::Answer { slot, view: self.frame.entered });
+            out.output(speculation::Output::Answer { slot, view: self.frame.entered });
         }
     }
 
@@ -257,7 +257,7 @@ impl<V: Variant> Zyzzyva<V> {
     fn tell_kept(&self, place: Place, out: &mut Effects<Self>) {
         mark!("zyzzyva/told_kept");
         for client in self.clients(place.slot) {
-            out.output(Output::Tell { client, message: ToClient::Committed(place) });
+            out.output(speculation::Output::Tell { client, message: ToClient::Committed(place) });
         }
     }
 
@@ -322,7 +322,7 @@ impl<V: Variant> Zyzzyva<V> {
             self.finals.insert(slot, history);
             out.persist(Record::Final { slot, history });
         }
-        out.output(Output::Commit { upto: slot });
+        out.output(speculation::Output::Commit { upto: slot });
         if is_checkpoint {
             self.halted = None;
             self.frame.take_checkpoint(slot, out);
@@ -356,7 +356,7 @@ impl<V: Variant> Zyzzyva<V> {
             mark!("zyzzyva/vouch_late");
             let place = Place { view, slot, history: past.history };
             self.note_doubt(slot, client);
-            out.output(Output::Tell { client, message: ToClient::Committed(place) });
+            out.output(speculation::Output::Tell { client, message: ToClient::Committed(place) });
             return;
         }
         let Some(place) = self.place(slot).filter(|_| self.window.contains(slot)) else { return };
@@ -367,13 +367,13 @@ impl<V: Variant> Zyzzyva<V> {
         self.note_doubt(slot, client);
         let covered = |it: &Arc<Committed>| it.place.slot >= slot;
         if self.certificate.as_ref().is_some_and(covered) {
-            out.output(Output::Tell { client, message: ToClient::Committed(place) });
+            out.output(speculation::Output::Tell { client, message: ToClient::Committed(place) });
             return;
         }
         let Some(state) = self.window.get(slot) else { return };
         if let Some((_, signature)) = state.votes.get(&self.frame.me) {
             let message = ToClient::Vouched { place, signature: *signature };
-            out.output(Output::Tell { client, message });
+            out.output(speculation::Output::Tell { client, message });
             return;
         }
         mark!("zyzzyva/vouch");
@@ -426,7 +426,7 @@ impl<V: Variant> Zyzzyva<V> {
     fn vouch(&mut self, place: Place, signature: Signature, out: &mut Effects<Self>) {
         for client in self.vouching.remove(&place.slot).into_iter().flatten() {
             let message = ToClient::Vouched { place, signature };
-            out.output(Output::Tell { client, message });
+            out.output(speculation::Output::Tell { client, message });
         }
     }
 
@@ -447,7 +447,10 @@ impl<V: Variant> Zyzzyva<V> {
             Some(mine) if mine.history == place.history => {
                 mark!("zyzzyva/client_certificate");
                 self.keep_certificate(proof, out);
-                out.output(Output::Tell { client, message: ToClient::Committed(place) });
+                out.output(speculation::Output::Tell {
+                    client,
+                    message: ToClient::Committed(place),
+                });
             }
             Some(_) => {
                 mark!("zyzzyva/client_dispute");

@@ -64,6 +64,8 @@ impl Kind {
             reads: ReadRule::AllButFaulty,
             pillars: false,
             speculative: true,
+            hears_outcomes: false,
+            replies_itself: false,
             counter: None,
         }
     }

@@ -21,7 +21,7 @@ use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::Place;
-use pentarchy_core::ports::replica::Output;
+use pentarchy_core::ports::replica::speculation;
 use pentarchy_core::protocol::{Effects, To};
 
 impl<V: Variant> ChangesViews for Zyzzyva<V> {
@@ -264,11 +264,11 @@ impl<V: Variant> Zyzzyva<V> {
         let stays = self.frame.executed;
         if stays < before {
             mark!("zyzzyva/rollback");
-            out.output(Output::Rollback { after: stays });
+            out.output(speculation::Output::Rollback { after: stays });
             let left_out = open.iter().filter(|(slot, _)| *slot > stays).map(|(_, batch)| batch);
             self.frame.wait_again(left_out, out);
         }
-        out.output(Output::Restate { view: self.frame.view });
+        out.output(speculation::Output::Restate { view: self.frame.view });
         self.frame.note_entered(self.last_final, out);
         self.vote_for(self.frame.waits.wanted.max(self.halted.unwrap_or_default()), out);
         self.frame.await_final(self.last_final, out);

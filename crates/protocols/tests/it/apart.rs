@@ -11,7 +11,7 @@ use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
 use pentarchy_core::membership::{Base, Membership, PillarConfig};
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::{Input, Output, pillar};
 use pentarchy_core::protocol::{Memory, Setup, Timeouts, TimerKey, To, Tuning};
 use pentarchy_core::request::Envelope;
 use pentarchy_protocols::Descriptor;
@@ -242,7 +242,10 @@ impl Group {
                     replica.kept.log.insert(replica.kept.next, (part, record));
                     replica.kept.next += 1;
                 }
-                CoreEffect::Output(Output::Keeping { is_done: false, .. }) => {
+                CoreEffect::Output(Output::Pillar(pillar::Output::Compacting {
+                    is_done: false,
+                    ..
+                })) => {
                     replica.kept.begun[part].push_back(replica.kept.next);
                 }
                 CoreEffect::Arm { timer, after } => {
@@ -253,7 +256,7 @@ impl Group {
                     replica.timers.remove(&(part, timer));
                 }
                 CoreEffect::Report(evidence) => panic!("nobody lies: {evidence:?}"),
-                CoreEffect::Output(Output::ToPillar { pillar, input }) => {
+                CoreEffect::Output(Output::Pillar(pillar::Output::Tell { pillar, input })) => {
                     assert_eq!(part, STAGE);
                     replica.inward[usize::from(pillar)].push_back(*input);
                 }
@@ -272,7 +275,7 @@ impl Group {
                 let device = &mut self.replicas[usize::from(id)].devices[part];
                 AuthTag::Usig(device.create(position, &outgoing.digest))
             }
-            Auth::Mac(_) => panic!("nobody asks for one"),
+            Auth::Checksum | Auth::Mac(_) => panic!("nobody asks for one"),
         };
         let (wire, own) = self.replicas[usize::from(id)].parts[part].seal(outgoing, tag);
         self.post(id, part, to, &wire);
@@ -362,11 +365,11 @@ impl Group {
             4 => (part, replica.inward[part].pop_front()),
             5 => {
                 let output = replica.outward[part].pop_front();
-                if let Some(Output::Keeping { .. }) = output {
+                if let Some(Output::Pillar(pillar::Output::Compacting { .. })) = output {
                     return replica.kept.kept_again(part);
                 }
-                let pillar = part as u8;
-                (STAGE, output.map(|it| Input::OfPillar { pillar, output: Box::new(it) }))
+                let said = |it| pillar::Input::Said { pillar: part as u8, output: Box::new(it) };
+                (STAGE, output.map(|it| said(it).into()))
             }
             _ => (part, Some(Input::Round { now: Millis(self.now) })),
         };

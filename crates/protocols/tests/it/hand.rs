@@ -1,7 +1,7 @@
 //! A group whose cores, devices, disks and links a test drives by hand, of any protocol: for
 //! schedules that liars need and chance rarely finds. Who lies has no core; the test speaks for it.
 
-use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Verified, Verifier};
 use pentarchy_core::batch::{Batch, Proposal};
 use pentarchy_core::counter::{Certificate, Counter, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
@@ -9,7 +9,7 @@ use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
 };
 use pentarchy_core::membership::{Base, Member, Membership};
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::{Input, Output, speculation};
 use pentarchy_core::protocol::{
     Effect, Effects, Event, Memory, Message as _, Protocol, Setup, Timeouts, TimerKey,
     TimerName as _, To, Tuning,
@@ -380,10 +380,11 @@ impl<P: Spoken> Group<P> {
     fn output(&mut self, id: u16, output: Output) {
         let node = &mut self.nodes[usize::from(id)];
         match output {
-            Output::Execute { slot, batch } | Output::Speculate { slot, batch, .. } => {
+            Output::Execute { slot, batch }
+            | Output::Speculation(speculation::Output::Speculate { slot, batch, .. }) => {
                 node.note(slot, batch);
             }
-            Output::Rollback { after } => node.take_back(after),
+            Output::Speculation(speculation::Output::Rollback { after }) => node.take_back(after),
             Output::Checkpoint { slot } if !self.saves_nothing => {
                 let state = Digest::of(&slot.0.to_le_bytes());
                 self.step(id, Event::Input(Input::Checkpointed { slot, state }));
@@ -405,6 +406,7 @@ impl<P: Spoken> Group<P> {
         let device = &mut self.nodes[usize::from(id)].device;
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
+            Auth::Checksum => AuthTag::Checksum(Checksum::of(&digest)),
             Auth::Signature => AuthTag::Signature(Seals::sign(me, &digest)),
             Auth::Usig(_, position) => AuthTag::Usig(device.certify(me, position, &digest)),
             Auth::Mac(_) => AuthTag::Mac(Seals::mac_of(me, &digest)),
@@ -495,7 +497,7 @@ impl<P: Spoken> Group<P> {
     /// A replica keeps again what it needs, and its log is cut there.
     pub fn keep_again(&mut self, id: u16) {
         let begins = self.nodes[usize::from(id)].log.len();
-        self.step(id, Event::Input(Input::KeepAgain));
+        self.step(id, Event::Input(Input::Compact));
         self.nodes[usize::from(id)].cut = begins;
     }
 
@@ -503,7 +505,7 @@ impl<P: Spoken> Group<P> {
     /// last.
     pub fn crash_keeping_again(&mut self, id: u16, records: usize) {
         let begins = self.nodes[usize::from(id)].log.len();
-        self.step(id, Event::Input(Input::KeepAgain));
+        self.step(id, Event::Input(Input::Compact));
         let node = &mut self.nodes[usize::from(id)];
         if node.log.len() > begins + records {
             node.log.truncate(begins + records);

@@ -2,7 +2,7 @@
 //! their mouths. Signatures are believed if they name their author; timers run by a clock that the
 //! test moves.
 
-use pentarchy_core::auth::{Auth, AuthTag, Verified, Verifier};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Verified, Verifier};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::{Certificate, Counter, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
@@ -11,7 +11,7 @@ use pentarchy_core::ids::{
 };
 use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
 use pentarchy_core::ports::client::{Place, ToClient};
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::{Input, Output, speculation};
 use pentarchy_core::protocol::{
     Effect, Effects, Event, Evidence, Memory, Message as _, Protocol, Setup, Status, Timeouts,
     TimerKey, TimerName, To, Tuning,
@@ -118,6 +118,47 @@ pub struct Node<P: Protocol> {
     pub kept: usize,
     /// What it persisted.
     pub log: Vec<P::Record>,
+}
+
+impl<P: Protocol> Node<P> {
+    fn execute(&mut self, slot: Slot, batch: Arc<Batch>) {
+        let ran = batch.envelopes.iter();
+        let ran = ran.flat_map(|it| it.requests.iter().map(|r| (it.client, r.number)));
+        self.settled.extend(ran);
+        self.executed.push((slot, batch));
+    }
+
+    fn take_back(&mut self, after: Slot) {
+        let left_out = self.executed.iter().filter(|(slot, _)| *slot > after);
+        for envelope in left_out.flat_map(|(_, batch)| &batch.envelopes) {
+            for request in &envelope.requests {
+                self.settled.remove(&(envelope.client, request.number));
+            }
+        }
+        let before = self.executed.len();
+        self.executed.retain(|(slot, _)| *slot <= after);
+        self.taken_back += before - self.executed.len();
+    }
+
+    fn speculation(&mut self, output: speculation::Output) {
+        use speculation::Output;
+        match output {
+            Output::Speculate { answers, slot, batch, view, history } => {
+                self.places.push(Place { view, slot, history });
+                self.answered.extend(answers.then_some(slot));
+                self.execute(slot, batch);
+            }
+            Output::Rollback { after } => self.take_back(after),
+            Output::Answer { slot, .. } => self.answered.push(slot),
+            Output::Tell { client, message } => {
+                self.told.push(client);
+                if let ToClient::Committed(place) = message {
+                    self.confirmed.push(place);
+                }
+            }
+            Output::Commit { .. } | Output::Restate { .. } => {}
+        }
+    }
 }
 
 /// A message on its way from a peer to a peer.
@@ -278,41 +319,15 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
 
     fn output(&mut self, id: u16, output: Output) {
         let node = &mut self.nodes[usize::from(id)];
-        if let Output::Speculate { answers, slot, view, history, .. } = output {
-            node.places.push(Place { view, slot, history });
-            node.answered.extend(answers.then_some(slot));
-        }
         match output {
-            Output::Execute { slot, batch } | Output::Speculate { slot, batch, .. } => {
-                let ran = batch.envelopes.iter();
-                let ran = ran.flat_map(|it| it.requests.iter().map(|r| (it.client, r.number)));
-                node.settled.extend(ran);
-                node.executed.push((slot, batch));
-            }
-            Output::Rollback { after } => {
-                let left_out = node.executed.iter().filter(|(slot, _)| *slot > after);
-                for envelope in left_out.flat_map(|(_, batch)| &batch.envelopes) {
-                    for request in &envelope.requests {
-                        node.settled.remove(&(envelope.client, request.number));
-                    }
-                }
-                let before = node.executed.len();
-                node.executed.retain(|(slot, _)| *slot <= after);
-                node.taken_back += before - node.executed.len();
-            }
+            Output::Execute { slot, batch } => node.execute(slot, batch),
+            Output::Speculation(output) => node.speculation(output),
             Output::Checkpoint { slot } => {
                 let state = Digest::of(&slot.0.to_le_bytes());
                 self.step(id, Event::Input(Input::Checkpointed { slot, state }));
             }
             Output::Stable { slot, .. } => node.stable.push(slot),
-            Output::Answer { slot, .. } => node.answered.push(slot),
             Output::Full { .. } => node.refused += 1,
-            Output::Tell { client, message } => {
-                node.told.push(client);
-                if let ToClient::Committed(place) = message {
-                    node.confirmed.push(place);
-                }
-            }
             Output::Resumed { upto } => node.answers_from = node.answers_from.max(upto),
             Output::Admit { envelope } => self.admit(id, envelope, true),
             _ => {}
@@ -352,6 +367,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
         let digest = message.statement(&domain);
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
+            Auth::Checksum => AuthTag::Checksum(Checksum::of(&digest)),
             Auth::Signature => AuthTag::Signature([id as u8; 64]),
             Auth::Mac(_) => AuthTag::Mac(TrustedMac([id as u8; 32])),
             Auth::Usig(_, at) => {

@@ -8,7 +8,7 @@ use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::{Membership, PillarConfig};
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::Input;
+use pentarchy_core::ports::replica::pillar::Input;
 use pentarchy_core::protocol::{Memory, Message as _, Reject, Setup, Tuning};
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_protocols::hybster::{Message, Order};
@@ -53,7 +53,7 @@ impl Group {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature(self.crypto.sign(PRIMARY, &digest)),
-            Auth::Mac(_) => panic!("Hybster has none"),
+            Auth::Checksum | Auth::Mac(_) => panic!("Hybster has none"),
             Auth::Usig(instance, position) => {
                 assert_eq!(instance, Instance(pillar));
                 AuthTag::Usig(devices.create(Instance(by), position, &digest).expect("it is fresh"))
@@ -153,7 +153,7 @@ fn a_pillar_times_nobody_but_whom_a_request_waits_for() {
     let mut backup = parts.pillar_cores.into_iter().nth(1).expect("it is there").core;
     let mut arms = |primary| {
         let (slot, waits_for, mut out) = (Slot(1), Some(primary), Vec::new());
-        backup.step(CoreEvent::Input(Input::Fill { slot, waits_for }), &mut out);
+        backup.step(CoreEvent::Input(Input::Fill { slot, waits_for }.into()), &mut out);
         out.iter().any(|effect| matches!(effect, CoreEffect::Arm { .. }))
     };
     assert!(!arms(ReplicaId(2)), "that is not who leads here");

@@ -288,7 +288,7 @@ mod tests {
         pillars.add(silent(&group), driver(group.of_pillar(0, 0))).unwrap();
         (0..TOLD_MESSAGES).for_each(|_| {
             assert!(!pillars.is_behind());
-            pillars.tell(0, ToPillar::Input(Box::new(Input::KeepAgain)).into());
+            pillars.tell(0, ToPillar::Input(Box::new(Input::Compact)).into());
         });
         pillars.post();
         assert!(

@@ -215,6 +215,8 @@ pub mod tests {
         reads: ReadRule::All,
         pillars: true,
         speculative: false,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: Some(Counter::Usig),
     };
 
@@ -306,7 +308,7 @@ pub mod tests {
         let refused = |pillar: &PillarThread| refusals(pillar) > 0;
         (0..10).for_each(|_| pillar.round().unwrap());
         assert!(!refused(&pillar), "what it says to that nobody has room for");
-        told.post(&mut vec![ToPillar::Input(Box::new(Input::KeepAgain)).into()]);
+        told.post(&mut vec![ToPillar::Input(Box::new(Input::Compact)).into()]);
         pillar.round().unwrap();
         assert!(told.is_empty(), "what it is told it takes");
         heard.clear();

@@ -107,6 +107,8 @@ impl Protocol for Follow {
         reads: ReadRule::All,
         pillars: false,
         speculative: false,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: Some(Counter::Usig),
     };
 
@@ -155,14 +157,11 @@ impl Protocol for Follow {
             }
             Event::Client(..)
             | Event::Input(
-                Input::Wanted { .. }
-                | Input::Fill { .. }
-                | Input::KeepAgain
-                | Input::Heard { .. }
-                | Input::Beside { .. }
-                | Input::Executed { .. }
-                | Input::Moved { .. }
-                | Input::OfPillar { .. },
+                Input::Compact
+                | Input::Speculation(_)
+                | Input::Outcome(_)
+                | Input::Replying(_)
+                | Input::Pillar(_),
             ) => {}
             Event::Message(order) => {
                 let Order { slot, proposal, checkpoint } = &*order.message;

@@ -4,8 +4,8 @@ use super::{Broken, Stand, Verdict};
 use crate::node::Packet;
 use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::limits::{
-    CHUNK_BYTES_MAX, CLIENTS_MAX, MESSAGE_BYTES_MAX, PENDING_ENVELOPES_MAX,
-    TRANSFER_CHUNKS_IN_FLIGHT, snapshots_kept,
+    CHUNK_BYTES_MAX, CLIENTS_MAX, MESSAGE_BYTES_MAX, PENDING_CLIENT_ENVELOPES_MAX,
+    PENDING_ENVELOPES_MAX, TRANSFER_CHUNKS_IN_FLIGHT, snapshots_kept,
 };
 use pentarchy_core::protocol::{Status, Tuning};
 
@@ -32,6 +32,8 @@ pub struct Load {
     pub chunk_bytes: usize,
     /// Messages of others that were passed on to one peer because of one message.
     pub relays: usize,
+    /// Envelopes of one client that were checked in one round.
+    pub checked: usize,
     /// Questions of state transfer.
     pub asks: usize,
     /// Armed timers.
@@ -96,6 +98,7 @@ pub fn check(
         ("bytes of a packet", load.packet_bytes, MESSAGE_BYTES_MAX),
         ("bytes of an answer about a state", load.chunk_bytes, CHUNK_BYTES_MAX + ANSWER_BYTES),
         ("messages passed on because of one", load.relays, RELAYS_MAX),
+        ("envelopes of one client checked", load.checked, PENDING_CLIENT_ENVELOPES_MAX),
         ("questions about a state", load.asks, TRANSFER_CHUNKS_IN_FLIGHT),
         ("armed timers", load.timers, TIMERS_MAX),
         ("snapshots", load.snapshots, snapshots_kept(pillars as u8)),
@@ -199,6 +202,7 @@ pub(super) mod tests {
             Load { chunk_bytes: CHUNK_BYTES_MAX + ANSWER_BYTES + 1, ..load.clone() },
         ));
         broken(check(&status, Load { relays: RELAYS_MAX + 1, ..load.clone() }));
+        broken(check(&status, Load { checked: PENDING_CLIENT_ENVELOPES_MAX + 1, ..load.clone() }));
         broken(check(&status, Load { asks: TRANSFER_CHUNKS_IN_FLIGHT + 1, ..load.clone() }));
         broken(check(&status, Load { snapshots: snapshots_kept(1) + 1, ..load.clone() }));
         broken(check(&status, Load { sessions: CLIENTS_MAX + 1, ..load.clone() }));

@@ -17,6 +17,9 @@ pub fn saw(replica: ReplicaId, seen: &Observation) -> Verdict {
         Observation::Left { behind, durable } => left(replica, *behind, *durable),
         Observation::Rests { slot, saved } => rests(replica, *slot, *saved),
         Observation::Found(it) => found(replica, it),
+        Observation::Rewound(text) => {
+            Err(Broken::new(PROPERTY, format!("{replica} ends, though its disk works: {text}")))
+        }
         _ => Ok(()),
     }
 }
@@ -61,6 +64,13 @@ fn found(replica: ReplicaId, it: &Recovered) -> Verdict {
     Err(Broken::new(PROPERTY, detail))
 }
 
+/// A replica whose disk was put back from a copy speaks, although all others had seen what it said
+/// since then, and enough of them were asked.
+#[must_use]
+pub fn spoke(replica: ReplicaId) -> Broken {
+    Broken::new(PROPERTY, format!("{replica} speaks from a disk that was put back from a copy"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,8 +84,9 @@ mod tests {
         assert!(rests(me, Slot(5), Some(Slot(4))).is_err());
         assert!(rests(me, Slot(1), None).is_err());
         let none = Slot(0);
+        let (rots, is_old) = (false, false);
         let whole =
-            Recovered { had: none, relied: 7, found: 7, vouched: none, has: none, rots: false };
+            Recovered { had: none, relied: 7, found: 7, vouched: none, has: none, rots, is_old };
         found(me, &whole).unwrap();
         assert!(found(me, &Recovered { found: 6, ..whole }).is_err());
         found(me, &Recovered { found: 6, rots: true, ..whole }).unwrap();

@@ -8,6 +8,7 @@ pub mod at_most_once;
 pub mod bounds;
 pub mod checkpoint;
 pub mod confirmation;
+pub mod counter_loss;
 pub mod counter_uniqueness;
 pub mod deposition;
 pub mod durability;

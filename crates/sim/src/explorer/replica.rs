@@ -13,12 +13,14 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
+use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Outcome as Result, Place, Reply, ToClient};
 use pentarchy_core::protocol::{Delay, TimerKey};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::wire::Wire as _;
+use pentarchy_machine::Started;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
@@ -223,10 +225,9 @@ impl Replica {
     /// The state of the executor after a slot, as a donor of state has it.
     pub fn snapshot(&self, slot: Slot, common: &Common) -> Option<Snapshot> {
         let log = self.log.get(..usize::try_from(slot.0).ok()?)?;
-        let (mut node, _) = self.node(common, Vec::new(), &mut Vec::new());
-        node.replay(log.iter(), log.len(), &[]);
-        node.state();
-        node.executor().snapshot(slot).cloned()
+        let (mut executor, _) = executor(common, log.iter(), log.len(), &[]);
+        executor.checkpoint();
+        executor.snapshot(slot).cloned()
     }
 
     /// The host around the core, as the simulator has it.
@@ -235,21 +236,15 @@ impl Replica {
         common: &Common,
         first: Vec<CoreEffect>,
         acts: &mut Vec<Act>,
-    ) -> (ReplicaNode, Journal) {
-        let journal = Journal::default();
-        let parts = Parts {
-            id: self.id,
-            membership: common.membership.clone(),
-            crypto: common.crypto.clone(),
-            clients: common.clients.clone(),
-            service: Box::new(Registers::new(journal.clone())),
-            journal: journal.clone(),
-            core: (self.core.boxed_clone(), first),
-            device: Arc::new(Mutex::new(self.device.clone())),
-            faulty: None,
-            kept: None,
-        };
-        (ReplicaNode::new(parts, acts), journal)
+    ) -> ReplicaNode<'static> {
+        let log = self.log.iter().chain(&self.open);
+        let executes = executor(common, log, self.log.len(), &self.places);
+        executes.1.lock().expect("no panic while writing").clear();
+        let device = Arc::new(Mutex::new(self.device.clone()));
+        let keys = (common.crypto.clone(), common.clients.clone(), device);
+        let core = Started { core: self.core.boxed_clone(), effects: first };
+        let parts = Parts::of_one_epoch(self.id, &common.membership, keys, core, executes);
+        ReplicaNode::new(parts, NOW.0, acts)
     }
 
     fn with_node(
@@ -257,15 +252,14 @@ impl Replica {
         common: &Common,
         first: Vec<CoreEffect>,
         outcome: &mut Outcome,
-        act: impl FnOnce(&mut ReplicaNode, &mut Vec<Act>),
+        act: impl FnOnce(&mut ReplicaNode<'_>, &mut Vec<Act>),
     ) {
         let mut acts = Vec::new();
-        let (mut node, _) = self.node(common, first, &mut acts);
-        node.replay(self.log.iter().chain(&self.open), self.log.len(), &self.places);
-        node.drain_journal();
+        let mut node = self.node(common, first, &mut acts);
         let stood = stands(node.core());
         act(&mut node, &mut acts);
-        node.on_round(NOW, &mut acts);
+        node.on_clock(NOW.0, NOW);
+        node.on_round(&mut acts);
         if common.asks && stands(node.core()) != stood {
             let shown = leaving::shown(self.id, node.shows_what_it_accepts());
             outcome.broken = outcome.broken.take().or(shown.err());
@@ -303,6 +297,7 @@ impl Replica {
                 self.timers.remove(&timer);
             }
             Act::DisarmAll => self.timers.clear(),
+            Act::Pause { .. } => {}
             Act::Saw(seen) => self.saw(seen, outcome),
         }
     }
@@ -397,8 +392,7 @@ impl Replica {
                 outcome.broken = Some(Broken::new("validity", detail));
             }
         }
-        let (mut node, journal) = self.node(common, Vec::new(), &mut Vec::new());
-        node.replay(self.log.iter(), self.log.len(), &[]);
+        let (_, journal) = executor(common, self.log.iter(), self.log.len(), &[]);
         let ran = journal.lock().expect("no panic while writing").clone();
         let mut seen = BTreeSet::new();
         for (slot, client, number) in ran {
@@ -408,6 +402,27 @@ impl Replica {
             }
         }
     }
+}
+
+/// An executor that has executed these batches, in the slots from 1 on, of which so many are final,
+/// and what its service wrote. Those behind the last checkpoint stand in these places.
+fn executor<'a>(
+    common: &Common,
+    log: impl Iterator<Item = &'a Arc<Batch>>,
+    sure: usize,
+    places: &[Place],
+) -> (Executor, Journal) {
+    let journal = Journal::default();
+    let service = Box::new(Registers::new(journal.clone()));
+    let mut executor = Executor::new(common.membership.clone(), service);
+    for (slot, batch) in (1..).map(Slot).zip(log) {
+        match places.iter().find(|place| place.slot == slot) {
+            Some(place) => drop(executor.speculate(*place, batch, true, |_, _| {})),
+            None => executor.execute(slot, batch, |_, _| {}),
+        }
+    }
+    executor.commit(Slot(sure as u64), |_, _| {});
+    (executor, journal)
 }
 
 /// A name for batches in their order.
@@ -448,7 +463,7 @@ mod tests {
     use crate::world::membership;
     use pentarchy_core::ids::View;
     use pentarchy_core::outsider::Outsider;
-    use pentarchy_core::ports::replica::Output;
+    use pentarchy_core::ports::replica::speculation::Output;
     use pentarchy_core::protocol::{FaultModel, Rules};
     use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
     use pentarchy_core::request::{Draft, Request, RequestAuth};
@@ -462,6 +477,8 @@ mod tests {
         reads: ReadRule::AllButFaulty,
         pillars: false,
         speculative: true,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: None,
     };
 
@@ -492,12 +509,11 @@ mod tests {
         let core = Box::new(Outsider { rules: RULES });
         let (slot, batch, history) = (Slot(1), batch(common.clients[0]), Digest::of(b"all"));
         let first = Output::Speculate { answers: true, slot, batch, view: View(0), history };
-        let first = vec![CoreEffect::Output(first)];
+        let first = vec![CoreEffect::Output(first.into())];
         let (mut replica, mut outcome) = Replica::start(ReplicaId(0), core, first, &common, (0, 0));
-        let mut later = |output| {
-            replica.with_node(&common, Vec::new(), &mut outcome, |node, out| {
-                node.carry_out(CoreEffect::Output(output), out);
-            });
+        let mut later = |output: Output| {
+            let first = vec![CoreEffect::Output(output.into())];
+            replica.with_node(&common, first, &mut outcome, |_, _| {});
         };
         later(Output::Answer { slot, view: View(2) });
         later(Output::Restate { view: View(4) });

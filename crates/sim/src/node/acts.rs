@@ -12,6 +12,8 @@ use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Place, Reply};
 use pentarchy_core::protocol::{Delay, Evidence, Reject, TimerKey, To, Topic};
+use pentarchy_core::wire::{Reader, Wire as _, Writer};
+use pentarchy_machine::{EPOCHS, PROTOCOL, RESUMING, TRANSFER};
 use std::sync::Arc;
 
 /// Who sends or gets a packet.
@@ -36,9 +38,47 @@ pub enum Packet {
     ToClient(Bytes),
     /// A [`pentarchy_core::epochs::Message`].
     Epochs(Bytes),
+    /// A question of a replica that goes on from its disk, or an answer to one.
+    Resuming(Bytes),
 }
 
 impl Packet {
+    /// What one replica sends another, as a machine has it sent.
+    ///
+    /// # Panics
+    /// If no machine sends this.
+    #[must_use]
+    pub(super) fn from_link(bytes: &Bytes) -> Self {
+        let rest = bytes.slice(1..);
+        match bytes[0] {
+            PROTOCOL => {
+                let epoch = Epoch::decode(&mut Reader::new(&rest)).expect("an epoch");
+                Self::Protocol(epoch, rest.slice(8..))
+            }
+            TRANSFER => Self::Transfer(rest),
+            EPOCHS => Self::Epochs(rest),
+            RESUMING => Self::Resuming(rest),
+            other => unreachable!("no machine sends messages of kind {other}"),
+        }
+    }
+
+    /// The same, as a machine takes it; none if only clients and replicas say it to each other.
+    pub(super) fn to_link(&self) -> Option<Bytes> {
+        let mut to = Writer::default();
+        match self {
+            Self::Protocol(epoch, _) => {
+                to.u8(PROTOCOL);
+                epoch.encode(&mut to);
+            }
+            Self::Transfer(_) => to.u8(TRANSFER),
+            Self::Epochs(_) => to.u8(EPOCHS),
+            Self::Resuming(_) => to.u8(RESUMING),
+            Self::ToReplica(_) | Self::ToClient(_) => return None,
+        }
+        to.array(self.bytes());
+        Some(to.into_bytes())
+    }
+
     /// Its bytes.
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
@@ -46,6 +86,7 @@ impl Packet {
             Self::Protocol(_, bytes)
             | Self::Transfer(bytes)
             | Self::Epochs(bytes)
+            | Self::Resuming(bytes)
             | Self::ToReplica(bytes)
             | Self::ToClient(bytes) => bytes,
         }
@@ -57,6 +98,7 @@ impl Packet {
         match self {
             Self::Protocol(epoch, _) => Self::Protocol(*epoch, bytes),
             Self::Epochs(_) => Self::Epochs(bytes),
+            Self::Resuming(_) => Self::Resuming(bytes),
             Self::Transfer(_) => Self::Transfer(bytes),
             Self::ToReplica(_) => Self::ToReplica(bytes),
             Self::ToClient(_) => Self::ToClient(bytes),
@@ -72,6 +114,7 @@ impl Packet {
             Self::ToReplica(_) => 3,
             Self::ToClient(_) => 4,
             Self::Epochs(_) => 5,
+            Self::Resuming(_) => 6,
         }
     }
 }
@@ -96,6 +139,13 @@ pub enum Act {
     Disarm(TimerKey),
     /// Stops all timers: they are of an epoch that is over, and none of them fires late.
     DisarmAll,
+    /// Does not listen to somebody for a moment.
+    Pause {
+        /// To whom.
+        whom: Address,
+        /// It sent many times its share, or forges. If it goes on, the next moment is longer.
+        is_flood: bool,
+    },
     /// Lets checkers and traces know.
     Saw(Observation),
 }
@@ -152,6 +202,17 @@ pub enum Observation {
     },
     /// It started again with what it had kept.
     Found(Recovered),
+    /// It goes on from what it had kept, and speaks from now on in this epoch.
+    Resumes {
+        /// The epoch.
+        epoch: Epoch,
+        /// Whether enough others have said what they saw of it.
+        is_answered: bool,
+    },
+    /// It ended, as its counter does not answer.
+    LostCounter,
+    /// It ended, as another replica has seen what it had not kept; what it says of that.
+    Rewound(String),
     /// It executed a slot.
     Executed {
         /// The slot.

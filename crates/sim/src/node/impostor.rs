@@ -7,6 +7,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Certificate, Instance, Position};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::CoreEvent;
+use pentarchy_core::ids::ClientId;
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use std::sync::Arc;
@@ -49,7 +50,7 @@ impl Impostor {
     }
 }
 
-impl ReplicaNode {
+impl ReplicaNode<'_> {
     fn impostor(&mut self) -> Option<&mut Impostor> {
         self.faulty.as_mut()?.impostor.as_mut()
     }
@@ -59,6 +60,25 @@ impl ReplicaNode {
         if let Some(impostor) = self.impostor() {
             impostor.hear(envelope);
         }
+    }
+
+    /// Believes what one client says in the name of another, if its device does: no correct replica
+    /// would take that from a client's connection.
+    pub(super) fn collude(
+        &mut self,
+        client: &ClientId,
+        envelope: Arc<Envelope>,
+        out: &mut Vec<Act>,
+    ) {
+        let is_false = envelope.client != *client;
+        if is_false && self.impostor().is_some() && self.keys().envelope(&envelope) {
+            self.believe(envelope, out);
+        }
+    }
+
+    fn believe(&mut self, envelope: Arc<Envelope>, out: &mut Vec<Act>) {
+        let input = Input::Request { envelope, settled: Vec::new(), passed_on: false };
+        self.feed(CoreEvent::Input(input), out);
     }
 
     /// Believes now and then that a client asked for something, and acts as if it had: its core
@@ -79,19 +99,18 @@ impl ReplicaNode {
         if impostor.rng.percent(5) {
             guesses.extend(self.certificate(&draft.digest(), out));
         }
+        let keys = self.keys();
         let mut forged = guesses.into_iter().map(|auth| draft.clone().seal(auth));
         let first = forged.next();
-        let right = first.iter().cloned().chain(forged).find(|it| self.keys.envelope(it));
+        let right = first.iter().cloned().chain(forged).find(|it| keys.envelope(it));
         if let Some(envelope) = right.or(first) {
-            let (envelope, settled) = (Arc::new(envelope), Vec::new());
-            let input = Input::Request { envelope, settled, passed_on: false };
-            self.feed(CoreEvent::Input(input), out);
+            self.believe(Arc::new(envelope), out);
         }
     }
 
     /// A piece of what the device seals for the counter, in the place of a tag.
     fn certificate(&self, digest: &Digest, out: &mut Vec<Act>) -> Option<RequestAuth> {
-        let mut device = self.device.lock().expect("a device does not panic");
+        let mut device = self.watch.device.lock().expect("a device does not panic");
         let last = device.last();
         let next = Position::new(last.view, last.index.saturating_add(1));
         let ui = device.create(Instance::FIRST, next, digest).ok()?;

@@ -1,35 +1,30 @@
-//! What a replica keeps across a crash, and what waits for that: the [`DurableStore`], the log and
-//! the snapshots that replicas really use, on a disk that takes its time and does what disks do
-//! when the power fails.
+//! What a replica keeps across a crash: the log and the snapshots that replicas really use, on a
+//! disk that takes its time and does what disks do when the power fails.
 //!
 //! Beside them runs the plainest form of the rule that they are there for: how much was to be kept
 //! when a message was handed over is written down, and compared with what the disk holds when the
 //! message leaves, and when the replica starts again.
 
 use super::Observation;
-use crate::devices::SimDevices;
 use crate::disk::{Fate, Faults, Kind, SimDisk};
 use crate::rng::Rng;
 use crate::swarm::Failure;
-use pentarchy_core::auth::Auth;
-use pentarchy_core::counter::{Instance, Memory as DeviceMemory, Ui};
-use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{Epochs, Proof};
-use pentarchy_core::erased::{CoreEffect, Outgoing};
-use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot};
-use pentarchy_core::membership::{Base, Life, Membership};
-use pentarchy_core::ports::client::ToClient;
-use pentarchy_core::ports::replica::Output;
-use pentarchy_core::protocol::Memory;
+use pentarchy_core::epochs::Proof;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::membership::Membership;
 use pentarchy_core::snapshot::Snapshot;
+use pentarchy_machine::Disk;
+use pentarchy_storage::disk::DiskError;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{
-    self, Certificates, DurableStore, EntryLog as _, Job, LOG, Past, Stepped, Then,
+    self, Backing, Entry, EntryLog, Job, LOG, Measured, Needed, Past, Scrubs, Stepped,
 };
 use pentarchy_storage::log::Options;
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::io::Error;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Bytes of a segment of the log, few enough that a run goes through several.
@@ -80,22 +75,24 @@ pub struct Recovered {
     pub vouched: Slot,
     /// ... and it has this one.
     pub has: Slot,
-    /// Something was damaged meanwhile.
+    /// Something was damaged meanwhile, or put back from a copy.
     pub rots: bool,
+    /// The latter.
+    pub is_old: bool,
 }
 
-/// A replica's disk.
+/// A replica's disk. The replica's machine writes there; the world says when that is done, and when
+/// power or disk fail.
 pub struct Kept {
     disk: SimDisk,
+    /// A copy of it that is to be put back.
+    copy: Option<SimDisk>,
     rng: Rng,
     identity: Identity,
     options: Options,
     /// The group as it began.
     first: Arc<Membership>,
-    keeper: DurableStore<Stepped>,
-    /// What was there when the replica started, until it has been taken up.
-    opened: Option<kept::Kept>,
-    past: Option<Past>,
+    stepped: Stepped,
     /// The epoch that goes on.
     membership: Arc<Membership>,
     /// One above the last entry that was to be kept.
@@ -109,9 +106,7 @@ pub struct Kept {
     relied: u64,
     /// All entries below this are on the disk.
     durable: u64,
-    /// The state that was handed over last, and the slot of the last one that the replica was told
-    /// it may vouch for.
-    last_state: Option<Base>,
+    /// The slot of the last state that the replica may have vouched for.
     vouched: Slot,
     /// Entries, sends and jobs of the disk until something fails, and what.
     fuse: Option<(u64, Failure)>,
@@ -122,6 +117,9 @@ pub struct Kept {
     /// The replica has ended, before or in the middle of this.
     dead: Option<&'static str>,
 }
+
+/// A replica's disk, as its machine, its driver and the world have it.
+pub type SharedKept = Rc<RefCell<Kept>>;
 
 impl Kept {
     /// The disk of a replica that begins, in a group that began with these members. `large`:
@@ -144,21 +142,19 @@ impl Kept {
         let durable = kept.durable();
         Self {
             disk,
+            copy: None,
             rng,
             identity,
             options,
             membership: first.clone(),
             first,
-            keeper: DurableStore::new(Stepped::new(kept), None, Certificates::default()),
-            opened: None,
-            past: None,
+            stepped: Stepped::new(kept),
             handed: durable,
             behind: VecDeque::new(),
             executed_behind: durable,
             answers_behind: VecDeque::new(),
             relied: durable,
             durable,
-            last_state: None,
             vouched: Slot(0),
             fuse: None,
             failing: None,
@@ -168,7 +164,8 @@ impl Kept {
     }
 
     /// Has power or disk fail after so many more entries, sends and jobs of the disk.
-    pub const fn fail_after(&mut self, points: u64, failure: Failure) {
+    pub fn fail_after(&mut self, points: u64, failure: Failure) {
+        self.copy = (failure == Failure::PutBack).then(|| self.disk.copy());
         self.fuse = Some((points, failure));
     }
 
@@ -196,7 +193,7 @@ impl Kept {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let base = self.membership.base.slot;
-        let saved = self.keeper.backing().newest();
+        let saved = self.stepped.newest();
         base == Slot(0) || saved.is_some_and(|saved| saved >= base)
     }
 
@@ -216,7 +213,9 @@ impl Kept {
         }
         self.failing = Some(failure);
         match failure {
-            Failure::Power | Failure::Rot | Failure::Misdirected => self.lose_power(point),
+            Failure::Power | Failure::Rot | Failure::Misdirected | Failure::PutBack => {
+                self.lose_power(point);
+            }
             Failure::Disk => {
                 let operation = self.disk.operations() + self.rng.below(OPERATIONS);
                 self.disk.choose(operation, Fate::Fails);
@@ -237,14 +236,14 @@ impl Kept {
             jobs.reverse();
         }
         for job in jobs {
-            let backing = self.keeper.backing_mut();
+            let stepped = &mut self.stepped;
             // What waits may just have been begun.
-            let busy = backing.is_busy(job) || (self.rng.percent(50) && backing.begin(job));
+            let busy = stepped.is_busy(job) || (self.rng.percent(50) && stepped.begin(job));
             if busy && self.disk.stopped_in().is_none() {
                 let operation = self.disk.operations() + self.rng.below(operations(job));
                 self.disk.choose(operation, Fate::Stops);
                 // It fails where it was stopped, and nobody is left to be told.
-                let _ = backing.end(job);
+                let _ = stepped.end(job);
             }
         }
         self.dead = Some(match self.disk.stopped_in() {
@@ -256,57 +255,22 @@ impl Kept {
         });
     }
 
-    /// Does something that fails only if the disk has failed: then the replica ends, whatever else
-    /// it may have in mind, and this gives nothing.
-    fn tries<T>(
-        &mut self,
-        act: impl FnOnce(&mut DurableStore<Stepped>) -> Result<T, StorageError>,
-    ) -> Option<T> {
-        if self.is_dead() {
-            return None;
-        }
-        match act(&mut self.keeper) {
-            Ok(done) => Some(done),
-            Err(error) if self.failing.is_none() => panic!("{}: {error}", self.identity.replica),
-            Err(_) => {
-                self.dead = Some("failure");
-                None
-            }
+    /// The machine ended because of its disk, which fails only if the world has it fail.
+    pub fn on_failure(&mut self, error: &StorageError) {
+        if !self.is_dead() {
+            assert!(self.failing.is_some(), "{}: {error}", self.identity.replica);
+            self.dead = Some("failure");
         }
     }
 
-    /// The same for what hands entries over.
-    fn hands<T>(
-        &mut self,
-        act: impl FnOnce(&mut DurableStore<Stepped>) -> Result<T, StorageError>,
-    ) -> Option<T> {
-        let before = self.keeper.backing().next();
-        let done = self.tries(act);
-        let next = self.keeper.backing().next();
-        if next > before {
-            self.handed = next;
-        }
-        done
+    /// The machine ended, as the disk is older than what others saw of the replica.
+    pub const fn on_rewound(&mut self) {
+        self.dead = Some("rewound");
     }
 
-    /// See [`Barrier::hold`](kept::Barrier::hold).
-    pub fn hold(&mut self, effect: CoreEffect) -> Option<CoreEffect> {
-        let leaves = matches!(effect, CoreEffect::Send { .. } | CoreEffect::Relay { .. });
-        let is_kept = leaves || matches!(effect, CoreEffect::Persist(_));
-        if is_kept && !self.survives("entry") {
-            return None;
-        }
-        let effect = self.hands(|keeper| keeper.barrier_mut().hold(effect))?;
-        if leaves {
-            self.behind.push_back(self.handed);
-        }
-        effect
-    }
-
-    /// Whether messages wait for the disk that their receivers have not been sent.
-    #[must_use]
-    pub fn holds_messages(&self) -> bool {
-        self.keeper.barrier().waiting_messages() > 0
+    /// A message of the core was handed over.
+    pub fn holds(&mut self) {
+        self.behind.push_back(self.handed);
     }
 
     /// A message leaves. None if the power fails just before.
@@ -315,7 +279,12 @@ impl Kept {
         self.survives("send").then(|| self.relies_on(behind))
     }
 
-    /// An answer to a query leaves.
+    /// An answer to a client was handed over.
+    pub fn holds_answer(&mut self) {
+        self.answers_behind.push_back(self.executed_behind);
+    }
+
+    /// An answer to a client leaves.
     pub fn answers(&mut self) -> Observation {
         let behind = self.answers_behind.pop_front().unwrap_or(self.executed_behind);
         self.relies_on(behind)
@@ -326,147 +295,69 @@ impl Kept {
         Observation::Left { behind, durable: self.durable }
     }
 
-    /// The certificate that the device gave to a statement before the crash.
-    #[must_use]
-    pub fn certified(&self, outgoing: &Outgoing) -> Option<Ui> {
-        let Auth::Usig(instance, position) = outgoing.auth else { return None };
-        self.keeper.barrier().certified(instance, position, &outgoing.digest)
-    }
-
-    /// See [`DurableStore::hold_answer`].
-    pub fn hold_answer(&mut self, client: ClientId, answer: ToClient) -> Option<ToClient> {
-        self.answers_behind.push_back(self.executed_behind);
-        self.keeper.hold_answer(client, answer)
-    }
-
-    /// See [`DurableStore::executed`].
+    /// What clients are told from now on rests on all that was handed over.
     pub fn executed_something(&mut self) {
         self.executed_behind = self.handed;
-        self.keeper.executed();
     }
 
-    /// See [`Barrier::loops`](kept::Barrier::loops).
-    pub fn loops(&mut self, event: u64, ui: Ui, digest: Digest) {
-        self.keeper.barrier_mut().loops(event, ui, digest);
-    }
-
-    /// Looks how far the disk has come. False if the replica has ended.
-    pub fn look(&mut self) -> bool {
-        self.tries(DurableStore::look).is_some()
-    }
-
-    /// Takes what the disk has of states into the executor's, and mends what it could not read.
-    pub fn mend(&mut self, executor: &mut Executor) {
-        let backing = self.keeper.backing_mut();
-        // First: what is mended must not be left to files again that have rotted.
-        if let Some(cooled) = backing.cooled() {
-            executor.cool(&cooled.tree);
-        }
-        let scrubs = backing.scrubs();
-        for (first, last) in scrubs.sections {
-            executor.mend(first..=last);
-        }
-        if !scrubs.problems.is_empty() {
-            backing.repair(executor.kept().cloned());
-        }
-    }
-
-    /// See [`Barrier::next_message`](kept::Barrier::next_message).
-    pub fn next_message(&mut self) -> Option<CoreEffect> {
-        if self.is_dead() { None } else { self.keeper.barrier_mut().next_message() }
-    }
-
-    /// See [`DurableStore::next_answer`].
-    pub fn next_answer(&mut self) -> Option<(ClientId, ToClient)> {
-        if self.is_dead() { None } else { self.keeper.next_answer() }
-    }
-
-    /// See [`DurableStore::next_saved`].
-    pub fn next_saved(&mut self) -> Option<Then> {
-        let then = self.tries(DurableStore::next_saved).flatten();
-        let slot = match &then {
-            Some(Then::Checkpointed { slot, .. } | Then::Installed { slot }) => *slot,
-            Some(Then::Ended(handover)) => handover.base.slot,
-            None => Slot(0),
-        };
+    /// The replica vouches for the state of a slot.
+    pub fn vouches(&mut self, slot: Slot) -> Observation {
         self.vouched = self.vouched.max(slot);
-        then
+        Observation::Rests { slot, saved: self.stepped.newest() }
     }
 
-    /// What is done now because the state of a slot is durable.
-    #[must_use]
-    pub fn rests_on(&self, slot: Slot) -> Observation {
-        Observation::Rests { slot, saved: self.keeper.backing().newest() }
-    }
-
-    /// See [`DurableStore::drops`].
-    #[must_use]
-    pub fn drops(&self, output: &Output) -> bool {
-        self.keeper.drops(output)
-    }
-
-    /// See [`DurableStore::is_ending`].
-    #[must_use]
-    pub fn is_ending(&self) -> bool {
-        self.keeper.is_ending()
-    }
-
-    /// See [`DurableStore::save`].
-    pub fn save(&mut self, snapshot: &Snapshot, then: Then) {
-        if self.survives("save") {
-            let state = Base { slot: snapshot.slot, state: snapshot.digest };
-            if self.last_state.replace(state) != Some(state) && state.slot <= self.vouched {
-                // Those from there on were wrong.
-                self.vouched = Slot(state.slot.0.saturating_sub(1));
-            }
-            self.hands(|keeper| keeper.save(snapshot, then));
-        }
-    }
-
-    /// See [`DurableStore::asks_again`].
-    pub fn asks_again(&mut self) -> Option<Slot> {
-        if self.is_dead() { None } else { self.keeper.asks_again() }
-    }
-
-    /// See [`DurableStore::stable`].
-    pub fn stable(&mut self, slot: Slot, devices: Vec<(Instance, DeviceMemory)>, taken: u64) {
-        self.hands(|keeper| keeper.stable(slot, devices, taken));
-    }
-
-    /// See [`DurableStore::stable_in_parts`].
-    pub fn stable_in_parts(&mut self, slot: Option<Slot>, parts: u8) {
-        self.keeper.stable_in_parts(slot, parts);
-    }
-
-    /// See [`DurableStore::keeps_again`].
-    pub fn keeps_again(
+    /// Hands something over to be written, unless the power has failed or fails just before.
+    fn hands<T>(
         &mut self,
-        part: u8,
-        is_done: bool,
-        devices: Vec<(Instance, DeviceMemory)>,
-        taken: u64,
-    ) {
-        self.hands(|keeper| keeper.keeps_again(part, is_done, devices, taken));
+        point: &'static str,
+        act: impl FnOnce(&mut Stepped) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        if !self.survives(point) {
+            return Err(gone());
+        }
+        let before = self.stepped.next();
+        let done = act(&mut self.stepped)?;
+        let next = self.stepped.next();
+        if next > before {
+            self.handed = next;
+        }
+        Ok(done)
     }
 
-    /// See [`DurableStore::end_of_step`].
-    pub fn end_of_step(&mut self) {
-        self.tries(DurableStore::end_of_step);
+    fn save(&mut self, snapshot: Snapshot) -> Result<u64, StorageError> {
+        let slot = snapshot.slot;
+        let number = self.hands("save", |stepped| stepped.save(snapshot))?;
+        if slot <= self.vouched {
+            // Those from there on were wrong.
+            self.vouched = Slot(slot.0.saturating_sub(1));
+        }
+        Ok(number)
     }
 
-    /// See [`DurableStore::begin_epoch`].
-    pub fn begin_epoch(&mut self, epochs: &Epochs, fetches: bool) {
-        let (membership, proof) = (epochs.membership().clone(), epochs.proof().cloned());
+    fn begin_epoch(
+        &mut self,
+        membership: Arc<Membership>,
+        proof: Option<Proof>,
+    ) -> Result<u64, StorageError> {
         self.behind.clear();
         self.answers_behind.clear();
-        self.membership = membership.clone();
-        self.handed = self.keeper.backing().next() + 1;
-        self.tries(|keeper| keeper.begin_epoch(membership, proof, fetches));
+        let begins = membership.clone();
+        let number = self.hands("entry", |stepped| stepped.begin_epoch(begins, proof))?;
+        self.membership = membership;
+        Ok(number)
+    }
+
+    /// Reads something, unless the power has failed.
+    fn reads<T>(
+        &self,
+        act: impl FnOnce(&Stepped) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        if self.is_dead() { Err(gone()) } else { act(&self.stepped) }
     }
 
     /// Begins a job of the disk, if there is one to begin.
     pub fn begin(&mut self, job: Job) -> bool {
-        !self.is_dead() && self.keeper.backing_mut().begin(job)
+        !self.is_dead() && self.stepped.begin(job)
     }
 
     /// Ends a job of the disk: what it was about is done now, unless something fails.
@@ -474,24 +365,33 @@ impl Kept {
         if !self.survives("job") {
             return;
         }
-        self.tries(|keeper| keeper.backing_mut().end(job));
-        if !self.is_dead() && !self.disk.is_dirty(LOG) {
-            self.durable = self.keeper.backing().durable().unwrap_or(self.durable);
+        if let Err(error) = self.stepped.end(job) {
+            return self.on_failure(&error);
+        }
+        if !self.disk.is_dirty(LOG) {
+            self.durable = self.stepped.durable().unwrap_or(self.durable);
         }
         self.survives("done");
     }
 
     /// The disk when the replica starts again: of what was not synced, a part made it nevertheless.
     /// None if it does not find what it needs, which it may not if something has rotted.
-    pub fn recover(&mut self, may_rot: bool) -> Option<Recovered> {
-        let had = self.keeper.backing().newest().unwrap_or_default();
+    pub fn recover(&mut self, may_rot: bool) -> Option<(Recovered, Past)> {
+        let had = self.stepped.newest().unwrap_or_default();
         let failure = self.failing.take();
         self.disk.set_faults(FAULTS);
         match failure {
             Some(Failure::Disk | Failure::Full) if self.rng.percent(50) => self.disk.restart(),
             _ => self.disk.lose_power(),
         }
+        let copy = self.copy.take().filter(|_| may_rot && failure == Some(Failure::PutBack));
+        let is_old = copy.is_some();
+        if let Some(copy) = copy {
+            copy.set_faults(FAULTS);
+            self.disk = copy;
+        }
         let rots = match failure {
+            _ if is_old => true,
             Some(Failure::Rot) if may_rot => self.rot(),
             Some(Failure::Misdirected) if may_rot => self.disk.misdirect(),
             _ => false,
@@ -507,15 +407,14 @@ impl Kept {
                 let (relied, found) = (self.relied, kept.next());
                 let has = past.snapshot().map_or(Slot(0), |newest| newest.slot);
                 let vouched = std::mem::replace(&mut self.vouched, has);
-                self.last_state = past.snapshot().map(|_| past.executed());
                 (self.handed, self.relied, self.durable) = (found, found, found);
                 self.executed_behind = found;
                 self.behind.clear();
                 self.answers_behind.clear();
                 self.membership = past.membership.clone();
-                (self.opened, self.past) = (Some(kept), Some(past));
+                self.stepped = Stepped::new(kept);
                 (self.fuse, self.dead) = (None, None);
-                Some(Recovered { had, relied, found, vouched, has, rots })
+                Some((Recovered { had, relied, found, vouched, has, rots, is_old }, past))
             }
             Err(error) if !rots => {
                 panic!("{} cannot read its disk: {error}", self.identity.replica)
@@ -537,61 +436,82 @@ impl Kept {
         }
         used > 0
     }
+}
 
-    /// Goes on with what was found: brings fresh devices of the same life to where the ones before
-    /// were, or a step further. Gives what they certified.
-    pub fn take_up(&mut self, devices: &mut SimDevices) -> Vec<(Ui, Digest)> {
-        let entries = self.past.iter().flat_map(|past| &past.entries).map(|(_, entry)| entry);
-        let certified = Certificates::recalled(entries, devices).expect("it did so before");
-        let statements = certified.iter().map(|(ui, digest)| (*ui, *digest)).collect();
-        if let Some(opened) = self.opened.take() {
-            let newest = self.snapshots().last();
-            let newest = newest.map(|it| Base { slot: it.slot, state: it.digest });
-            self.keeper = DurableStore::new(Stepped::new(opened), newest, certified);
-        }
-        statements
+/// Why nothing is written any more.
+fn gone() -> StorageError {
+    let (operation, path) = ("write", String::new());
+    let source = Error::other("the power has failed");
+    StorageError::Disk(Arc::new(DiskError { operation, path, source }))
+}
+
+/// A replica's disk, for its machine.
+pub struct KeptDisk(pub SharedKept);
+
+impl EntryLog for KeptDisk {
+    fn append(&mut self, entry: Entry) -> Result<u64, StorageError> {
+        self.0.borrow_mut().hands("entry", |stepped| stepped.append(entry))
     }
-
-    /// Follows the epochs from where the replica was.
-    #[must_use]
-    pub fn epochs(&self, me: ReplicaId, life: Life) -> Epochs {
-        Epochs::resumed(me, life, self.membership().clone(), self.proof())
+    fn next(&self) -> u64 {
+        self.0.borrow().stepped.next()
     }
-
-    fn proof(&self) -> Option<Proof> {
-        self.past.as_ref().and_then(|past| past.proof.clone())
+    fn durable(&self) -> Result<u64, StorageError> {
+        self.0.borrow().reads(Stepped::durable)
     }
-
-    /// The epoch that was going on when the replica started.
-    #[must_use]
-    pub fn membership(&self) -> &Arc<Membership> {
-        self.past.as_ref().map_or(&self.first, |past| &past.membership)
+    fn full(&self) -> Option<u64> {
+        self.0.borrow().stepped.full()
     }
-
-    /// The states that it started with, oldest first; none if it was at the group's first, or has
-    /// nothing but states of another epoch's members.
-    #[must_use]
-    pub fn snapshots(&self) -> &[Snapshot] {
-        self.past.as_ref().filter(|past| past.is_whole()).map_or(&[], |past| &past.snapshots)
+    fn is_behind(&self) -> bool {
+        self.0.borrow().stepped.is_behind()
     }
+}
 
-    /// Up to where it had executed when it started, as far as it was durable.
-    #[must_use]
-    pub fn executed(&self) -> Base {
-        self.past.as_ref().map_or(self.first.base, Past::executed)
+impl Backing for KeptDisk {
+    fn begin_epoch(
+        &mut self,
+        membership: Arc<Membership>,
+        proof: Option<Proof>,
+    ) -> Result<u64, StorageError> {
+        self.0.borrow_mut().begin_epoch(membership, proof)
     }
-
-    /// Who has the state with which the epoch began, if this replica has none of that epoch.
-    #[must_use]
-    pub fn fetch(&self) -> Option<ReplicaSet> {
-        let past = self.past.as_ref().filter(|past| !past.is_whole())?;
-        past.proof.as_ref().map(Proof::signers)
+    fn save(&mut self, snapshot: Snapshot) -> Result<u64, StorageError> {
+        self.0.borrow_mut().save(snapshot)
     }
+    fn saved(&self) -> Result<u64, StorageError> {
+        self.0.borrow().reads(Stepped::saved)
+    }
+    fn begin_cut(&mut self) {
+        self.0.borrow_mut().stepped.begin_cut();
+    }
+    fn asks_again(&mut self) -> Option<Slot> {
+        let mut kept = self.0.borrow_mut();
+        if kept.is_dead() { None } else { kept.stepped.asks_again() }
+    }
+    fn stable(&mut self, slot: Slot, needed: impl Into<Needed>) -> Result<(), StorageError> {
+        let mut kept = self.0.borrow_mut();
+        if kept.is_dead() { Err(gone()) } else { kept.stepped.stable(slot, needed) }
+    }
+}
 
-    /// What a core is started with.
-    #[must_use]
-    pub fn memory(&self) -> Memory {
-        let begins = || Memory::Durable { executed: self.first.base, records: Vec::new() };
-        self.past.as_ref().map_or_else(begins, Past::memory)
+/// The world says when jobs of the disk begin and end, so the machine does not have it write.
+impl Disk for KeptDisk {
+    fn write(&mut self) {}
+    fn has_state_for_log(&self) -> bool {
+        false
+    }
+    fn measured(&mut self) -> Measured {
+        Measured::default()
+    }
+    fn scrubs(&mut self) -> Scrubs {
+        self.0.borrow_mut().stepped.scrubs()
+    }
+    fn cooled(&mut self) -> Option<Snapshot> {
+        self.0.borrow_mut().stepped.cooled()
+    }
+    fn repair(&mut self, states: impl Iterator<Item = Snapshot>) {
+        self.0.borrow_mut().stepped.repair(states);
+    }
+    fn newest(&self) -> Option<Slot> {
+        self.0.borrow().stepped.newest()
     }
 }

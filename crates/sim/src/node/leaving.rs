@@ -4,12 +4,13 @@
 
 use super::ReplicaNode;
 use crate::devices::SimDevices;
-use pentarchy_core::auth::{Auth, AuthTag, Signature};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature};
 use pentarchy_core::counter::Counters as _;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::protocol::{Reject, Status, To};
+use pentarchy_storage::kept::DurableStore;
 use std::collections::VecDeque;
 
 /// Events of a replica after which it is asked again, whatever has changed.
@@ -35,18 +36,24 @@ pub fn stands(core: &dyn ReplicaCore) -> Vec<Stands> {
     core::iter::once(core.status()).chain(core.statuses()).map(stands).collect()
 }
 
-impl ReplicaNode {
+impl ReplicaNode<'_> {
     /// Whether it is worth asking this replica again what it would show, and whether it can tell:
     /// what it said and nobody heard yet, its device has not certified.
     pub fn is_due_to_show(&mut self) -> bool {
-        let waits = self.kept.as_ref().is_some_and(|kept| kept.is_dead() || kept.holds_messages());
-        if self.faulty.is_some() || waits || !self.inbox.is_empty() || !self.is_admitted() {
+        let store = self.machine.store();
+        let waits = store.is_some_and(|store| store.barrier().waiting_messages() > 0);
+        let speaks = self.is_admitted()
+            && !self.machine.is_resuming()
+            && !self.is_dead()
+            && !self.counter_failure().0;
+        if self.faulty.is_some() || waits || !speaks {
             return false;
         }
-        let stands = stands(&*self.core);
-        let is_due = stands != self.asked.stands || self.steps >= self.asked.steps + ASK_EVERY;
+        let stands = stands(self.core());
+        let is_due =
+            stands != self.asked.stands || self.watch.steps >= self.asked.steps + ASK_EVERY;
         if is_due {
-            self.asked = Asked { stands, steps: self.steps };
+            self.asked = Asked { stands, steps: self.watch.steps };
         }
         is_due
     }
@@ -57,8 +64,8 @@ impl ReplicaNode {
     /// # Errors
     /// The kind of what it would refuse, and why.
     pub fn shows_what_it_accepts(&self) -> Result<(), (&'static str, Reject)> {
-        let mut core = self.core.boxed_clone();
-        let mut devices = self.device.lock().expect("a device does not panic").clone();
+        let (mut core, keys) = (self.core().boxed_clone(), self.keys());
+        let mut devices = self.watch.device.lock().expect("a device does not panic").clone();
         let mut inbox: VecDeque<CoreEvent> = self.asks(&*core).collect();
         let mut effects = Vec::new();
         for _ in 0..CHAIN_MAX {
@@ -71,7 +78,7 @@ impl ReplicaNode {
                     self.tag_of(&outgoing, &mut devices).map_err(|why| (outgoing.kind, why))?;
                 let (wire, incoming) = core.seal(&outgoing, tag);
                 if matches!(outgoing.kind, "view_change" | "new_view") {
-                    let opened = core.open(&self.keys, self.id, &wire);
+                    let opened = core.open(&keys, self.id, &wire);
                     opened.map_err(|why| (outgoing.kind, why))?;
                 }
                 if self.hears_itself(to) {
@@ -84,9 +91,9 @@ impl ReplicaNode {
 
     /// `f + 1` others want it to leave.
     fn asks(&self, core: &dyn ReplicaCore) -> impl Iterator<Item = CoreEvent> {
-        let crypto = self.keys.crypto.clone();
+        let crypto = self.crypto.clone();
         let sign = move |by: ReplicaId, digest: &Digest| Signature(crypto.sign(by, digest));
-        let enough = self.keys.membership.f + 1;
+        let enough = self.watch.membership.f + 1;
         let asks = |by| core.asks_to_leave(by, &sign);
         let all: Vec<_> = self.others.iter().take(enough).flat_map(asks).collect();
         all.into_iter().map(CoreEvent::Message)
@@ -96,9 +103,14 @@ impl ReplicaNode {
     fn tag_of(&self, outgoing: &Outgoing, devices: &mut SimDevices) -> Result<AuthTag, Reject> {
         Ok(match outgoing.auth {
             Auth::Channel => AuthTag::Channel,
-            Auth::Signature => AuthTag::Signature(self.keys.crypto.sign(self.id, &outgoing.digest)),
+            Auth::Checksum => AuthTag::Checksum(Checksum::of(&outgoing.digest)),
+            Auth::Signature => AuthTag::Signature(self.crypto.sign(self.id, &outgoing.digest)),
             Auth::Usig(instance, position) => {
-                let known = self.kept.as_ref().and_then(|kept| kept.certified(outgoing));
+                let store = self.machine.store();
+                let certified = |store: &DurableStore<_>| {
+                    store.barrier().certified(instance, position, &outgoing.digest)
+                };
+                let known = store.and_then(certified);
                 let made = || devices.create(instance, position, &outgoing.digest);
                 AuthTag::Usig(known.map_or_else(made, Ok).map_err(|_| Reject::BadAuth)?)
             }
@@ -110,6 +122,11 @@ impl ReplicaNode {
     }
 
     fn hears_itself(&self, to: To) -> bool {
-        self.targets(to).1
+        match to {
+            To::One(id) => id == self.id,
+            To::Others => false,
+            To::All => true,
+            To::Set(set) => set.contains(self.id),
+        }
     }
 }

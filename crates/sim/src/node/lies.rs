@@ -1,12 +1,12 @@
 //! What a faulty replica says beside, or instead of, what its core wants to say.
 
-use super::{Act, ReplicaNode, SharedDevice};
+use super::{Act, Address, Packet, ReplicaNode, SharedDevice};
 use crate::crypto::Crypto;
 use crate::rng::Rng;
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Counters, Instance, Position, Refused, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::forge::{Forger, Hand};
+use pentarchy_core::forge::{Forger, Hand, MakeForger};
 use pentarchy_core::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::request::Envelope;
 use std::collections::BTreeSet;
@@ -26,6 +26,8 @@ pub struct Fault {
 pub struct Lying {
     /// What it could say.
     pub forger: Box<dyn Forger>,
+    /// What makes such a forger for another epoch.
+    pub make: MakeForger,
     /// Its choices.
     pub rng: Rng,
     /// The core inside hears nothing and says nothing.
@@ -68,14 +70,29 @@ impl Hand for Own<'_> {
     }
 }
 
-impl ReplicaNode {
+impl ReplicaNode<'_> {
     fn lying(&mut self) -> Option<&mut Lying> {
         self.faulty.as_mut()?.lying.as_mut()
     }
 
     /// Whether the core inside is kept from everything.
-    pub(super) fn is_mute(&mut self) -> bool {
-        self.lying().is_some_and(|lying| lying.alone)
+    pub(super) fn is_mute(&self) -> bool {
+        let lying = self.faulty.as_ref().and_then(|faulty| faulty.lying.as_ref());
+        lying.is_some_and(|lying| lying.alone)
+    }
+
+    /// Lets the liar know what its own core said, which was in this epoch. In another one, the liar
+    /// begins anew.
+    pub(super) fn overhear_itself(&mut self, epoch: Epoch) {
+        for wire in core::mem::take(&mut self.watch.said) {
+            self.overhear(&wire);
+        }
+        if epoch != self.watch.membership.epoch {
+            let (id, membership) = (self.id, self.watch.membership.clone());
+            if let Some(lying) = self.lying() {
+                lying.forger = (lying.make)(id, &membership);
+            }
+        }
     }
 
     /// Lets the liar know what was said.
@@ -94,8 +111,8 @@ impl ReplicaNode {
 
     /// Says something that is not so, now and then, to some of the others.
     pub(super) fn lie(&mut self, now: Millis, out: &mut Vec<Act>) {
-        let others = self.others;
-        let Self { id, faulty, keys, device, .. } = self;
+        let (others, epoch) = (self.others, self.epoch());
+        let Self { id, faulty, crypto, watch, .. } = self;
         let Some(lying) = faulty.as_mut().and_then(|fault| fault.lying.as_mut()) else { return };
         let began = *lying.began.get_or_insert(now);
         if now.0 < began.0 + lying.quiet_ms || !lying.rng.chance(lying.rate_ppm) {
@@ -111,7 +128,7 @@ impl ReplicaNode {
         let kind = *lying.rng.pick(&kinds);
         let lies: Vec<_> = lies.into_iter().filter(|lie| lie.kind == kind).collect();
         let lie = *lying.rng.pick(&lies);
-        let mut own = Own { id: *id, crypto: &keys.crypto, device, certified: Vec::new() };
+        let mut own = Own { id: *id, crypto, device: &watch.device, certified: Vec::new() };
         let told = lying.forger.tell(&lie, &mut own);
         let to = match lying.rng.percent(60) {
             true => others,
@@ -122,7 +139,10 @@ impl ReplicaNode {
         }
         if let Some(wire) = told {
             out.push(Act::Saw(super::Observation::Lied { to, lie }));
-            self.transmit(to, &wire, out);
+            for peer in to.iter() {
+                let packet = Packet::Protocol(epoch, wire.clone());
+                out.push(Act::Send { to: Address::Replica(peer), packet });
+            }
         }
     }
 }

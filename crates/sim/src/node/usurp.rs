@@ -1,7 +1,7 @@
 //! A faulty member that abuses what replicas say to each other about epochs. It has its own key and
 //! no other.
 
-use super::{Act, ReplicaNode};
+use super::{Act, Address, Packet, ReplicaNode};
 use crate::crypto::{Crypto, member_id};
 use crate::rng::Rng;
 use pentarchy_core::Bytes;
@@ -133,7 +133,7 @@ fn sign(own: &Own<'_>, handover: &Handover) -> Signature {
     Signature(own.crypto.sign(own.id, &handover.statement(own.membership)))
 }
 
-impl ReplicaNode {
+impl ReplicaNode<'_> {
     fn usurping(&mut self) -> Option<&mut Usurping> {
         self.faulty.as_mut()?.usurping.as_mut()
     }
@@ -148,19 +148,23 @@ impl ReplicaNode {
     /// Says something about epochs that is not so, now and then, to some of the others.
     pub(super) fn usurp(&mut self, out: &mut Vec<Act>) {
         let others = self.others;
-        let Self { id, keys, faulty, .. } = self;
+        let Self { id, crypto, watch, faulty, .. } = self;
         let Some(usurping) = faulty.as_mut().and_then(|fault| fault.usurping.as_mut()) else {
             return;
         };
         if !usurping.rng.chance(usurping.rate_ppm) {
             return;
         }
-        let own = Own { id: *id, crypto: &keys.crypto, membership: &keys.membership };
+        let own = Own { id: *id, crypto, membership: &watch.membership };
         let message = usurping.make_up(&own);
         let to = match usurping.rng.percent(60) {
             true => others,
             false => ReplicaSet(usurping.rng.next_u64() & others.0),
         };
-        self.tell_peers(to, &message, out);
+        let bytes = message.to_bytes();
+        for peer in to.iter() {
+            let packet = Packet::Epochs(bytes.clone());
+            out.push(Act::Send { to: Address::Replica(peer), packet });
+        }
     }
 }

@@ -32,7 +32,7 @@ impl Options {
     }
 
     /// Nothing is wrong so far but what this says.
-    fn begin_anew(&mut self) {
+    pub(super) fn begin_anew(&mut self) {
         self.network = NetworkOptions { latency_us: 50, jitter_us: 100, ..Default::default() };
         (self.skew_ms, self.drift_ppm, self.busy_ppm, self.restart_at_end_ppm) = (0, 0, 0, 0);
         self.means = Means::Signature;

@@ -17,8 +17,10 @@
 //! `poison(ppm)`, `rot(every)`, `twin`, `forge(alone,ppm)`, `lurk(quiet ms,ppm)`, `usurp(ppm)`,
 //! `impostor(ppm)`.
 //!
-//! Disturbances: `crash(whom)`, `restart(whom,after)`, `pause(whom,us)`, `stop(whom,points,us)` and
-//! likewise `disk_fails`, `disk_full`, `disk_rots` and `disk_misdirects`, `blackout(points,us)`,
+//! Disturbances: `crash(whom)`, `counter_dies(whom)`, `restart(whom,after)`, `pause(whom,us)`,
+//! `stop(whom,points,us)` and
+//! likewise `disk_fails`, `disk_full`, `disk_rots`, `disk_misdirects` and `disk_put_back`,
+//! `blackout(points,us)`,
 //! `isolate(whom,hears,clients,us)`, `split(part,one way,us)`, `partition(parts,us)`,
 //! `clock_jump(whom,ms)`. Yes and no are 1 and 0, times are in microseconds, sets are like `r0+r2`,
 //! and `partition(0110,...)` has one digit for the part of each place.
@@ -285,7 +287,9 @@ fn habit_text(habit: Behaviour) -> String {
 pub(crate) fn disturbance_text(disturbance: Disturbance) -> String {
     let name = disturbance.name();
     match disturbance {
-        Disturbance::Crash(target) => format!("{name}({})", target_text(target)),
+        Disturbance::Crash(target) | Disturbance::CounterDies(target) => {
+            format!("{name}({})", target_text(target))
+        }
         Disturbance::Stop { target, points, lasts, .. } => {
             format!("{name}({},{points},{lasts})", target_text(target))
         }
@@ -441,6 +445,7 @@ impl Disturbance {
     pub const fn target(self) -> Option<Target> {
         match self {
             Self::Crash(target)
+            | Self::CounterDies(target)
             | Self::Restart(target, _)
             | Self::Stop { target, .. }
             | Self::Pause(target, _)
@@ -460,7 +465,7 @@ impl Disturbance {
             | Self::Isolate { lasts, .. }
             | Self::Split { lasts, .. }
             | Self::Partition { lasts, .. } => Some(lasts),
-            Self::Crash(_) | Self::ClockJump(..) => None,
+            Self::Crash(_) | Self::CounterDies(_) | Self::ClockJump(..) => None,
         }
     }
 }
@@ -583,11 +588,13 @@ impl<'a> Call<'a> {
     fn disturbance(&self) -> Result<Disturbance, String> {
         let (disturbance, count) = match self.name {
             "crash" => (Disturbance::Crash(self.target()?), 1),
+            "counter_dies" => (Disturbance::CounterDies(self.target()?), 1),
             "stop" => (self.stop(Failure::Power)?, 3),
             "disk_fails" => (self.stop(Failure::Disk)?, 3),
             "disk_full" => (self.stop(Failure::Full)?, 3),
             "disk_rots" => (self.stop(Failure::Rot)?, 3),
             "disk_misdirects" => (self.stop(Failure::Misdirected)?, 3),
+            "disk_put_back" => (self.stop(Failure::PutBack)?, 3),
             "blackout" => {
                 let (points, lasts) = (self.number(0, PPM)?, self.number(1, HOUR_US)?);
                 (Disturbance::Blackout { points, lasts }, 2)
@@ -634,6 +641,8 @@ mod tests {
             reads: ReadRule::All,
             pillars: false,
             speculative: false,
+            hears_outcomes: false,
+            replies_itself: false,
             counter: Some(Counter::Usig),
         };
         for seed in 0..2_000 {

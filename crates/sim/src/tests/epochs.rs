@@ -14,6 +14,7 @@ use pentarchy_core::membership::Life;
 use pentarchy_core::protocol::{Memory, Setup, Tuning};
 use pentarchy_core::request::{Draft, Request};
 use pentarchy_core::wire::Wire;
+use pentarchy_machine::Started;
 use std::sync::{Arc, Mutex};
 
 const SEED: u64 = 7;
@@ -42,21 +43,14 @@ fn an_epoch_also_ends_for_who_is_given_its_last_state() {
     let (memory, tuning) = (Memory::Volatile, Tuning::default());
     let setup = Setup { me: id, membership: membership.clone(), fetch: None, memory, tuning };
     let mut effects = Vec::new();
-    let core = (start_correct(setup, &mut effects), effects);
-    let parts = Parts {
-        id,
-        membership,
-        crypto: crypto.clone(),
-        clients: [client_id(SEED, 0)].into(),
-        service: service(),
-        journal: Journal::default(),
-        core,
-        device: Arc::new(Mutex::new(SimDevices::new(id, 1, &crypto))),
-        faulty: None,
-        kept: None,
-    };
+    let core = start_correct(setup, &mut effects);
+    let device = Arc::new(Mutex::new(SimDevices::new(id, 1, &crypto)));
+    let keys = (crypto, [client_id(SEED, 0)].into(), device);
+    let executes = (Executor::new(membership.clone(), service()), Journal::default());
+    let core = Started { core, effects };
+    let parts = Parts::of_one_epoch(id, &membership, keys, core, executes);
     let mut acts = Vec::new();
-    let mut node = ReplicaNode::new(parts, &mut acts);
+    let mut node = ReplicaNode::new(parts, 1_000, &mut acts);
     acts.clear();
     node.on_snapshot(snapshot, &mut acts);
     let ends = |act: &Act| matches!(act, Act::Saw(Observation::Ended(end)) if *end == handover);

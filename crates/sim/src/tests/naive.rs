@@ -129,6 +129,8 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
         reads: ReadRule::All,
         pillars: false,
         speculative: false,
+        hears_outcomes: false,
+        replies_itself: false,
         counter: Some(Counter::Usig),
     };
 
@@ -173,14 +175,11 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
             }
             Event::Input(
                 Input::Installed { .. }
-                | Input::Wanted { .. }
-                | Input::Fill { .. }
-                | Input::KeepAgain
-                | Input::Heard { .. }
-                | Input::Beside { .. }
-                | Input::Executed { .. }
-                | Input::Moved { .. }
-                | Input::OfPillar { .. },
+                | Input::Compact
+                | Input::Speculation(_)
+                | Input::Outcome(_)
+                | Input::Replying(_)
+                | Input::Pillar(_),
             )
             | Event::Client(..)
             | Event::Timeout(_) => {}

@@ -8,12 +8,14 @@ use crate::node::{Act, Address, Observation, Packet, Parts, ReplicaNode};
 use crate::service::Journal;
 use crate::world::membership;
 use pentarchy_core::Bytes;
+use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
 use pentarchy_core::ports::client::{Outcome, Reply, ToReplica};
 use pentarchy_core::protocol::{Memory, Setup, TimerKey, To, Tuning};
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::service::Whole;
 use pentarchy_core::wire::Wire;
+use pentarchy_machine::Started;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
@@ -55,7 +57,7 @@ struct Flight {
 
 /// See the [module](self).
 pub struct Scene {
-    nodes: Vec<ReplicaNode>,
+    nodes: Vec<ReplicaNode<'static>>,
     timers: Vec<BTreeSet<TimerKey>>,
     crashed: BTreeSet<ReplicaId>,
     cuts: BTreeSet<(ReplicaId, ReplicaId)>,
@@ -101,20 +103,14 @@ impl Scene {
                 tuning,
             };
             let core = (protocol.start)(setup, &mut effects);
-            let parts = Parts {
-                id,
-                membership: membership.clone(),
-                crypto: crypto.clone(),
-                clients: clients.clone(),
-                service: Box::new(Whole::new(TextService::default())),
-                journal: Journal::default(),
-                core: (core, effects),
-                device: Arc::new(Mutex::new(SimDevices::new(id, membership.lane.pillars, &crypto))),
-                faulty: None,
-                kept: None,
-            };
+            let device = SimDevices::new(id, membership.lane.pillars, &crypto);
+            let keys = (crypto.clone(), clients.clone(), Arc::new(Mutex::new(device)));
+            let service = Box::new(Whole::new(TextService::default()));
+            let executes = (Executor::new(membership.clone(), service), Journal::default());
+            let core = Started { core, effects };
+            let parts = Parts::of_one_epoch(id, &membership, keys, core, executes);
             let mut acts = Vec::new();
-            scene.nodes.push(ReplicaNode::new(parts, &mut acts));
+            scene.nodes.push(ReplicaNode::new(parts, scene.now.0, &mut acts));
             scene.carry_out(id, acts);
             // Hosts tell a new core the time before anything else.
             scene.round(id);
@@ -209,7 +205,11 @@ impl Scene {
             return None;
         }
         let mut acts = Vec::new();
-        self.nodes[usize::from(id.0)].on_packet(flight.from, &flight.packet, &mut acts);
+        let node = &mut self.nodes[usize::from(id.0)];
+        node.on_packet(flight.from, &flight.packet, &mut acts);
+        if matches!(flight.from, Address::Client(_)) {
+            node.admit(&mut acts);
+        }
         self.carry_out(id, acts);
         Some(id)
     }
@@ -220,7 +220,9 @@ impl Scene {
             return;
         }
         let mut acts = Vec::new();
-        self.nodes[usize::from(id.0)].on_round(self.now, &mut acts);
+        let node = &mut self.nodes[usize::from(id.0)];
+        node.on_clock(self.now.0, self.now);
+        node.on_round(&mut acts);
         self.carry_out(id, acts);
     }
 
@@ -268,7 +270,7 @@ impl Scene {
     fn carry_out(&mut self, id: ReplicaId, acts: Vec<Act>) {
         for act in acts {
             match act {
-                Act::Send { to: Address::Client(_), .. } => {}
+                Act::Send { to: Address::Client(_), .. } | Act::Pause { .. } => {}
                 Act::Send { to: Address::Replica(to), packet } => self.send(id, to, packet),
                 Act::Arm { timer, .. } => {
                     self.timers[usize::from(id.0)].insert(timer);
@@ -289,7 +291,7 @@ impl Scene {
         let text = match &packet {
             Packet::Protocol(_, wire) => self.nodes[usize::from(from.0)].describe_wire(wire),
             // Nobody restarts here: all that is said about epochs is that this one goes on.
-            Packet::Epochs(_) => return,
+            Packet::Epochs(_) | Packet::Resuming(_) => return,
             _ => "state transfer".to_owned(),
         };
         let text = named(&text);
@@ -334,6 +336,9 @@ impl Scene {
             | Observation::Left { .. }
             | Observation::Rests { .. }
             | Observation::Found(_)
+            | Observation::Resumes { .. }
+            | Observation::LostCounter
+            | Observation::Rewound(_)
             | Observation::Lied { .. }
             | Observation::Asked { .. }
             | Observation::Ended(_)

@@ -1,8 +1,16 @@
 //! What goes wrong in a world, and how it ends.
 
 use super::log::{Deed, Place, What};
-use super::{Cut, Disturbance, Failure, Happening, ReplicaId, ReplicaSet, Target, World};
-use crate::node::Kept;
+use super::{Address, Cut, Disturbance, Failure, Happening, ReplicaId, ReplicaSet, Target, World};
+use crate::checker::Verdict;
+use crate::rng::Rng;
+use crate::time::Micros;
+
+/// An end of a connection that is cut notices it within so long.
+const NOTICED: Micros = 400_000;
+
+/// A connection is there again so long after a cut, at most.
+const AGAIN: Micros = 100_000;
 
 impl World<'_> {
     pub(super) fn disturb(&mut self, index: usize) {
@@ -15,6 +23,7 @@ impl World<'_> {
                 self.crash(index);
             }
             Disturbance::Restart(target, after) => self.lose(target, after),
+            Disturbance::CounterDies(target) => self.lose_counter(target),
             Disturbance::Stop { target, failure, points, lasts } => {
                 let index = self.resolve(target);
                 self.stop(index, failure, points, lasts);
@@ -55,26 +64,101 @@ impl World<'_> {
     fn cut(&mut self, name: u64, cut: Cut, lasts: u64) {
         self.network.cut(name, cut);
         self.schedule(self.now + lasts, Happening::Mend(name));
+        // Otherwise those that are cut off lose messages, and their connections live on.
+        if cut.both_ways && cut.clients {
+            // A stream of its own, so that nothing else of a world depends on it.
+            self.break_links(cut, lasts, &mut Rng::new(!(self.now ^ name)));
+        }
+    }
+
+    /// What cuts a replica off from everybody breaks its connections. Each end notices that after a
+    /// while, if the cut lasts so long: until then the connection is half open. It is made anew
+    /// some time after the cut.
+    fn break_links(&mut self, cut: Cut, lasts: Micros, rng: &mut Rng) {
+        let ids = |set: ReplicaSet, n: usize| {
+            (0..n as u16).map(ReplicaId).filter(move |id| set.contains(*id))
+        };
+        for inside in ids(cut.from, self.options.n) {
+            for outside in ids(cut.to, self.options.n) {
+                self.break_link(inside, Address::Replica(outside), lasts, rng);
+                self.break_link(outside, Address::Replica(inside), lasts, rng);
+            }
+            let clients = if cut.clients { self.clients.len() } else { 0 };
+            for client in 0..clients {
+                self.break_link(inside, Address::Client(client as u16), lasts, rng);
+            }
+        }
+    }
+
+    fn break_link(&mut self, at: ReplicaId, whom: Address, lasts: Micros, rng: &mut Rng) {
+        let (noticed, again) = (rng.below(NOTICED), rng.below(AGAIN));
+        if noticed < lasts {
+            let link = |is_up| Happening::Link { replica: usize::from(at.0), whom, is_up };
+            self.schedule(self.now + noticed, link(false));
+            self.schedule(self.now + lasts + again, link(true));
+        }
+    }
+
+    /// An end of a connection notices that it is over, or that it is there again.
+    pub(super) fn link(&mut self, index: usize, whom: Address, is_up: bool) -> Verdict {
+        let replica = &mut self.replicas[index];
+        if replica.crashed || (self.healed && !is_up) {
+            return Ok(());
+        }
+        replica.node.on_link(whom, is_up);
+        let (id, client) = (replica.id, whom);
+        if let (Address::Client(client), true) = (client, is_up)
+            && let Some(connected) = self.clients.get_mut(usize::from(client))
+        {
+            let mut acts = core::mem::take(&mut self.client_acts);
+            connected.node.on_connected(id, &mut acts);
+            return self.carry_out_client(usize::from(client), acts);
+        }
+        Ok(())
+    }
+
+    /// All connections are there again.
+    fn connect_all(&mut self) -> Verdict {
+        for index in 0..self.replicas.len() {
+            let down: Vec<Address> = self.replicas[index].node.disconnected().collect();
+            down.into_iter().try_for_each(|whom| self.link(index, whom, true))?;
+        }
+        Ok(())
     }
 
     /// At most `f` replicas are ever faulty, crashed ones included. True if this one crashes.
     pub(super) fn crash(&mut self, index: usize) -> bool {
-        let faulty = self.replicas.iter().filter(|replica| replica.is_faulty());
-        let budget =
-            faulty.map(|replica| replica.id).collect::<ReplicaSet>().len() < self.options.f;
-        let replica = &mut self.replicas[index];
-        let crashes = budget && !replica.is_faulty();
-        replica.crashed |= crashes;
+        let crashes = self.may_fail(index);
+        self.replicas[index].crashed |= crashes;
         if crashes {
             self.note(self.place(index), |_| What::Does(Deed::Crashes, "crashes".to_owned()));
         }
         crashes
     }
 
+    /// Whether this replica is correct, and may be faulty beside those that are.
+    fn may_fail(&self, index: usize) -> bool {
+        let faulty = self.replicas.iter().filter(|replica| replica.is_faulty());
+        let faulty = faulty.map(|replica| replica.id).collect::<ReplicaSet>();
+        faulty.len() < self.options.f && !self.replicas[index].is_faulty()
+    }
+
+    /// The counters of a replica do not answer any more. It counts as faulty, though it works until
+    /// it notices.
+    fn lose_counter(&mut self, target: Target) {
+        let index = self.resolve(target);
+        if self.factories.rules.counter.is_some() && self.may_fail(index) {
+            let replica = &mut self.replicas[index];
+            replica.has_no_counter = true;
+            replica.node.lose_counter();
+        }
+    }
+
     /// Whom it hits.
     fn disturbed(&self, disturbance: Disturbance) -> Place {
         match disturbance {
             Disturbance::Crash(target)
+            | Disturbance::CounterDies(target)
             | Disturbance::Restart(target, _)
             | Disturbance::Stop { target, .. }
             | Disturbance::Pause(target, _)
@@ -99,15 +183,16 @@ impl World<'_> {
         usize::from(id.0)
     }
 
-    pub(super) fn heal(&mut self) {
+    pub(super) fn heal(&mut self) -> Verdict {
         self.note(Place::World, |_| What::Heals);
         self.network.heal();
         let (now, skew) = (self.now, self.options.skew_ms);
         let clocks = self.replicas.iter_mut().map(|replica| &mut replica.clock);
         let clocks = clocks.chain(self.clients.iter_mut().map(|client| &mut client.clock));
         clocks.for_each(|clock| clock.discipline(now, skew));
-        let disks = self.replicas.iter_mut().filter_map(|replica| replica.node.kept());
-        disks.for_each(Kept::make_room);
+        let disks = self.replicas.iter().filter_map(|replica| replica.node.kept());
+        disks.for_each(|mut disk| disk.make_room());
         self.healed = true;
+        self.connect_all()
     }
 }

@@ -1,22 +1,27 @@
 //! Replicas that start again with nothing, and epochs.
 
 use super::confirms::Looked;
+use super::factory::SimFactory;
 use super::log::{Deed, What};
 use super::{
-    Act, Behaviour, CoreEffect, Failure, Fault, Happening, Incarnation, Journal, Outsider, Parts,
-    Replica, ReplicaCore, ReplicaId, ReplicaNode, ReplicaSet, Rot, Setup, SharedDevice, SimDevices,
-    Target, World,
+    Act, Behaviour, Failure, Fault, Happening, Incarnation, Replica, ReplicaId, ReplicaNode,
+    ReplicaSet, SharedDevice, SimDevices, Target, World,
 };
-use crate::checker::Verdict;
-use crate::node::{Beginning, Kept, Lying, NewCore, Observation};
-use crate::run::Factories;
+use crate::adversary::Rot;
+use crate::checker::{Verdict, durability};
+use crate::node::{Kept, KeptDisk, Observation, OneDevice, Parts, SharedKept, life_of};
+use crate::service::Journal;
 use crate::time::Micros;
-use pentarchy_core::ids::Slot;
-use pentarchy_core::protocol::{Memory, Tuning};
+use pentarchy_core::ids::{Epoch, Slot};
+use pentarchy_core::service::Service;
+use pentarchy_machine::{self as machine, Beginning};
 use pentarchy_storage::identity::Identity;
+use pentarchy_storage::kept::Past;
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-impl World<'_> {
+impl<'a> World<'a> {
     /// A replica as it starts: with the group's first membership and nothing else, or with what it
     /// kept.
     pub(super) fn node(
@@ -24,27 +29,59 @@ impl World<'_> {
         id: ReplicaId,
         device: SharedDevice,
         faulty: Option<Fault>,
-        kept: Option<Kept>,
+        Keeping { kept, past }: Keeping,
         acts: &mut Vec<Act>,
-    ) -> ReplicaNode {
+    ) -> ReplicaNode<'a> {
         let journal = Journal::default();
+        let (crypto, clients) = (self.crypto.clone(), self.ids.clone());
+        let (factories, tuning) = (self.factories, self.options.tuning);
+        let mut factory = SimFactory { id, crypto: crypto.clone(), factories, tuning };
+        let beginning = Beginning {
+            me: id,
+            life: life_of(&device),
+            rules: factories.rules,
+            membership: self.membership.clone(),
+            factory: &mut factory,
+            counters: &mut OneDevice::all(&device, self.membership.lane.pillars),
+            is_split: false,
+        };
+        let asks = past.is_some();
+        let disk = |kept: &SharedKept| machine::Kept::Log(KeptDisk(kept.clone()), past);
+        let keeps = kept.as_ref().map_or(machine::Kept::Nothing, disk);
+        let begun = beginning.begin(self.service(id, &journal), keeps);
+        let begun = begun.unwrap_or_else(|why| panic!("{id} cannot begin: {why}"));
+        let epoch = begun.following.membership().epoch;
+        for (ui, digest) in begun.certified.iter() {
+            let (ui, digest) = (*ui, *digest);
+            acts.push(Act::Saw(Observation::Certified { epoch, ui, digest }));
+        }
+        let parts = Parts {
+            id,
+            crypto,
+            clients,
+            executor: begun.executor,
+            journal,
+            core: begun.core,
+            epochs: begun.following,
+            factory: Box::new(factory),
+            device,
+            faulty,
+            kept,
+            store: begun.store,
+            asks,
+        };
+        ReplicaNode::new(parts, self.now / 1_000, acts)
+    }
+
+    /// What a replica replicates.
+    fn service(&self, id: ReplicaId, journal: &Journal) -> Box<dyn Service> {
         let mut service = (self.factories.service)(journal.clone());
         for behaviour in self.behaviours(id) {
             if let Behaviour::Rot { every } = behaviour {
                 service = Box::new(Rot::new(service, every));
             }
         }
-        let membership = kept.as_ref().map_or(&self.membership, Kept::membership).clone();
-        let memory = kept.as_ref().map_or(Memory::Volatile, Kept::memory);
-        let life = device.lock().expect("a device does not panic").incarnation();
-        let admitted = membership.members[usize::from(id.0)].incarnation == life;
-        let fetch = kept.as_ref().and_then(Kept::fetch);
-        let first = Beginning { membership: membership.clone(), fetch, admitted, memory };
-        let core = start_core(id, first, &self.factories, self.options.tuning);
-        let (crypto, clients) = (self.crypto.clone(), self.ids.clone());
-        let parts =
-            Parts { id, membership, crypto, clients, service, journal, core, device, faulty, kept };
-        ReplicaNode::new(parts, acts)
+        service
     }
 
     /// Of at most `f` replicas is ever one faulty, crashed, or without the memory that it lost: a
@@ -74,9 +111,13 @@ impl World<'_> {
         let device = SimDevices::reborn(id, self.membership.lane.pillars, life, &self.crypto);
         let kept = self.disk(id, life, true);
         let mut acts = Vec::new();
-        let node = self.node(id, Arc::new(Mutex::new(device)), None, kept, &mut acts);
+        let keeping = Keeping::afresh(kept);
+        let node = self.node(id, Arc::new(Mutex::new(device)), None, keeping, &mut acts);
         self.oracle.restarted(id);
-        (self.replicas[index].behind, self.replicas[index].behind_until) = (true, Slot(0));
+        let replica = &mut self.replicas[index];
+        (replica.behind, replica.behind_until) = (true, Slot(0));
+        (replica.put_back, replica.doubtful) = (None, false);
+        replica.has_no_counter = false;
         self.take_up(index, node, acts)
     }
 
@@ -98,7 +139,8 @@ impl World<'_> {
     pub(super) fn stop(&mut self, index: usize, failure: Failure, points: u64, lasts: Micros) {
         let replica = &mut self.replicas[index];
         let may_fail = !replica.is_faulty() && replica.node.is_admitted();
-        if let Some(kept) = replica.node.kept().filter(|kept| may_fail && !kept.is_dead()) {
+        let kept = replica.node.kept().filter(|kept| may_fail && !kept.is_dead());
+        if let Some(mut kept) = kept {
             kept.fail_after(points, failure);
             replica.stops_for = lasts;
         }
@@ -110,6 +152,9 @@ impl World<'_> {
         if !replica.node.is_dead() || replica.crashed {
             return;
         }
+        if replica.put_back.is_some() {
+            return self.forget_what_others_said();
+        }
         (replica.crashed, replica.returns) = (true, true);
         let at = self.now + replica.stops_for;
         let point = replica.node.kept().and_then(|kept| kept.died_at());
@@ -117,14 +162,25 @@ impl World<'_> {
         let fetches = fetches.then_some("fetching");
         let points = point.into_iter().chain(fetches);
         points.for_each(|point| *self.crash_points.entry(point).or_default() += 1);
+        self.forget_what_others_said();
         self.note(self.place(index), |_| What::Does(Deed::Crashes, "ends".to_owned()));
         self.schedule(at.min(self.options.heal_at.max(self.now + 1)), Happening::Resume(index));
+    }
+
+    /// A replica that ends forgets what it saw of the others: so nobody need tell those whose disks
+    /// were put back, and they come back as other lives.
+    fn forget_what_others_said(&mut self) {
+        for index in 0..self.replicas.len() {
+            if self.replicas[index].put_back.is_some() {
+                self.begin_anew(index);
+            }
+        }
     }
 
     /// Whether a replica may find that it cannot go on as whom it was. Who ended and comes back
     /// with all that it had remembers.
     fn may_forget(&self, index: usize) -> bool {
-        let forget = |replica: &&Replica| {
+        let forget = |replica: &&Replica<'_>| {
             replica.adversary.is_some()
                 || replica.behind
                 || (replica.crashed && !replica.node.is_dead())
@@ -138,11 +194,25 @@ impl World<'_> {
     /// A replica starts again with what it had synced, as whom it was. If it cannot read that, it
     /// is somebody else.
     pub(super) fn resume(&mut self, index: usize) -> Verdict {
+        if self.replicas[index].has_no_counter {
+            return self.restart(index);
+        }
         let id = self.replicas[index].id;
         let life = self.replicas[index].node.life();
         let may_rot = self.may_forget(index);
-        let Some(mut kept) = self.replicas[index].node.take_kept() else { return Ok(()) };
-        let Some(found) = kept.recover(may_rot) else { return self.restart(index) };
+        let Some(kept) = self.replicas[index].node.take_kept() else { return Ok(()) };
+        let recovered = kept.borrow_mut().recover(may_rot);
+        let Some((found, past)) = recovered else { return self.restart(index) };
+        let device = SimDevices::reborn(id, self.membership.lane.pillars, life, &self.crypto);
+        let device = Arc::new(Mutex::new(device));
+        let (epoch, has) = (past.membership.epoch, past.executed().slot);
+        let at = if past.is_whole() { has } else { Slot(0) };
+        let mut acts = Vec::new();
+        let keeping = Keeping { kept: Some(kept), past: Some(past) };
+        let node = self.node(id, device.clone(), None, keeping, &mut acts);
+        if found.is_old && !self.others_know(index, epoch, &device) {
+            return self.restart(index);
+        }
         self.oracle.saw(id, false, &Observation::Found(found), self.now, &mut self.audit)?;
         self.resumed += 1;
         self.last_completion = self.now;
@@ -150,29 +220,59 @@ impl World<'_> {
         self.note(self.place(index), |_| {
             What::Does(Deed::Other, "starts again with its disk".to_owned())
         });
-        let mut device = SimDevices::reborn(id, self.membership.lane.pillars, life, &self.crypto);
-        let epoch = device.begin_epoch(kept.membership());
-        epoch.expect("a fresh device goes to any epoch");
-        let epoch = kept.membership().epoch;
-        for (ui, digest) in kept.take_up(&mut device) {
-            let seen = Observation::Certified { epoch, ui, digest };
-            self.oracle.saw(id, false, &seen, self.now, &mut self.audit)?;
-        }
-        let has = kept.executed().slot;
-        let at = if kept.fetch().is_some() { Slot(0) } else { has };
         // Others may rely on it to have what it vouched for.
         let replica = &mut self.replicas[index];
-        if may_rot && has < found.had {
+        if may_rot && (has < found.had || found.is_old) {
             (replica.behind, replica.behind_until) = (true, found.had);
         }
-        self.oracle.resumed(id, kept.membership().epoch, at);
-        let mut acts = Vec::new();
-        let node = self.node(id, Arc::new(Mutex::new(device)), None, Some(kept), &mut acts);
+        (replica.doubtful, replica.put_back) = (found.rots, found.is_old.then_some(epoch));
+        self.oracle.resumed(id, epoch, at);
         self.take_up(index, node, acts)
     }
 
+    /// Whether all others can tell a replica whose disk was put back from a copy of this epoch that
+    /// its device has certified more than that: none is faulty, and none has forgotten.
+    fn others_know(&self, index: usize, epoch: Epoch, device: &SharedDevice) -> bool {
+        let id = self.replicas[index].id;
+        let memories = device.lock().expect("a device does not panic").memories();
+        let last = memories.into_iter().map(|(_, memory)| memory.last).max();
+        let knows = |(other, replica): (usize, &Replica<'_>)| {
+            let node = &replica.node;
+            let is_well = !replica.is_faulty() && node.epoch() == epoch && !node.is_ending();
+            other == index || (is_well && node.has_seen(id) > last)
+        };
+        self.replicas.iter().enumerate().all(knows)
+    }
+
+    /// A replica that went on from its disk speaks from now on.
+    pub(super) fn on_resumed(&mut self, index: usize, epoch: Epoch, is_answered: bool) -> Verdict {
+        let replica = &mut self.replicas[index];
+        match replica.put_back {
+            Some(of) if of == epoch && is_answered => Err(durability::spoke(replica.id)),
+            // It was cut off for too long: that nobody told it is nobody's fault.
+            Some(of) if of == epoch => {
+                self.begin_anew(index);
+                Ok(())
+            }
+            // What it promised was of an epoch that is over.
+            _ => {
+                replica.put_back = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// A replica's disk is of no use any more: it ends, and comes back as another life.
+    pub(super) fn begin_anew(&mut self, index: usize) {
+        let replica = &mut self.replicas[index];
+        (replica.crashed, replica.returns, replica.behind) = (true, true, true);
+        replica.put_back = None;
+        self.note(self.place(index), |_| What::Does(Deed::Crashes, "ends".to_owned()));
+        self.schedule(self.now + 1, Happening::Restart(index));
+    }
+
     /// Puts a replica that starts again into its place.
-    fn take_up(&mut self, index: usize, node: ReplicaNode, acts: Vec<Act>) -> Verdict {
+    fn take_up(&mut self, index: usize, node: ReplicaNode<'a>, acts: Vec<Act>) -> Verdict {
         let id = self.replicas[index].id;
         let from = self.sequence + 1;
         let replica = &mut self.replicas[index];
@@ -182,6 +282,7 @@ impl World<'_> {
         (replica.crashed, replica.returns) = (false, false);
         (replica.round_at, replica.paused_until) = (None, 0);
         replica.looked = Looked::default();
+        replica.pauses.clear();
         self.carry_out(index, acts)?;
         self.want_round(index);
         for client in 0..self.clients.len() {
@@ -218,37 +319,15 @@ impl World<'_> {
     }
 }
 
-/// The core of an epoch, or what stands in for it where the device is not admitted.
-fn start_core(
-    id: ReplicaId,
-    beginning: Beginning,
-    factories: &Factories<'_>,
-    tuning: Tuning,
-) -> (Box<dyn ReplicaCore>, Vec<CoreEffect>) {
-    let Beginning { membership, fetch, admitted, memory } = beginning;
-    let mut effects = Vec::new();
-    if !admitted {
-        return (Box::new(Outsider { rules: factories.rules }), effects);
-    }
-    let core =
-        (factories.replica)(Setup { me: id, membership, fetch, memory, tuning }, &mut effects);
-    (core, effects)
+/// A replica's disk, and what was there when the replica started again.
+pub(super) struct Keeping {
+    kept: Option<SharedKept>,
+    past: Option<Past>,
 }
 
-/// Goes over to the next epoch, and to the one after it, as far as their beginnings are proved.
-pub(super) fn go_on(
-    id: ReplicaId,
-    node: &mut ReplicaNode,
-    factories: &Factories<'_>,
-    tuning: Tuning,
-    acts: &mut Vec<Act>,
-) {
-    while let Some(beginning) = node.next_epoch() {
-        let membership = beginning.membership.clone();
-        let (core, effects) = start_core(id, beginning, factories, tuning);
-        let lying = node.take_lying().and_then(|lying| {
-            factories.forger.map(|make| Lying { forger: make(id, &membership), ..lying })
-        });
-        node.begin_epoch(membership, NewCore { core, effects, lying }, acts);
+impl Keeping {
+    /// Nothing was there.
+    pub(super) fn afresh(kept: Option<Kept>) -> Self {
+        Self { kept: kept.map(|kept| Rc::new(RefCell::new(kept))), past: None }
     }
 }

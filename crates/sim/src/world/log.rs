@@ -168,6 +168,11 @@ impl World<'_> {
                 format!("goes on as the state at {slot} is saved: {saved:?}")
             }
             Observation::Found(found) => format!("finds {found:?}"),
+            Observation::Resumes { epoch, is_answered } => {
+                format!("speaks in {epoch}, answered by enough others: {is_answered}")
+            }
+            Observation::LostCounter => "ends, as its counter does not answer".to_owned(),
+            Observation::Rewound(text) => format!("ends: {text}"),
             Observation::Installed { slot, state } => format!("installs {state} at {slot}"),
             Observation::Entered { view, reason } => format!("enters {view}: {reason}"),
             Observation::Diverged { slot } => format!("diverged at {slot}"),
@@ -209,6 +214,7 @@ impl World<'_> {
             (Packet::ToClient(wire), _) => describe_answer(wire),
             (Packet::Transfer(wire), _) => format!("state transfer, {} bytes", wire.len()),
             (Packet::Epochs(wire), _) => format!("about epochs, {} bytes", wire.len()),
+            (Packet::Resuming(wire), _) => format!("about a restart, {} bytes", wire.len()),
             (Packet::Protocol(_, wire), _) => format!("{} bytes", wire.len()),
         }
     }
@@ -249,6 +255,7 @@ fn describe_answer(wire: &Bytes) -> String {
             format!("SpeculativeDigests {} {} {numbers}", place.view, place.slot)
         }
         Ok(ToClient::Vouched { place, .. }) => format!("Vouched {} {}", place.view, place.slot),
+        Ok(ToClient::Protocol(bytes)) => format!("Protocol {} bytes", bytes.len()),
         Ok(ToClient::Committed(place)) => format!("Committed {} {}", place.view, place.slot),
         Ok(ToClient::Answer { number, .. }) => format!("Answer #{number}"),
         Ok(ToClient::Busy { number }) => format!("Busy #{number}"),

@@ -1,10 +1,9 @@
 //! What happens to replicas: packets, timers, rounds; and what comes of it.
 
-use super::lives::go_on;
 use super::log::What;
 use super::{Armed, Happening, World};
 use crate::adversary::{Adversary as _, Departure};
-use crate::checker::{Verdict, bounds, leaving};
+use crate::checker::{Verdict, bounds, counter_loss, leaving};
 use crate::node::{Act, Address, Observation, Packet, ReplicaNode};
 use crate::quiet;
 use crate::swarm::DiskOptions;
@@ -17,6 +16,12 @@ use pentarchy_storage::kept::Job;
 
 /// Syncs that saving a state takes: of two files, and their folder.
 const SYNCS_OF_A_STATE: u64 = 4;
+
+/// How long a replica does not listen to somebody for whose words it has no room, ...
+const PAUSE: Micros = 20_000;
+
+/// ... and at most, if it is a flood that goes on.
+const FLOOD_PAUSE: Micros = 160_000;
 
 impl World<'_> {
     /// True if the replica cannot take an event now; it is put off until the pause ends.
@@ -44,6 +49,11 @@ impl World<'_> {
         if self.puts_off(index, || Happening::Arrive { from, to, packet: packet.clone() }) {
             return Ok(());
         }
+        let heard_at = self.replicas[index].pauses.get(&from).map_or(0, |pause| pause.until);
+        if heard_at > self.now {
+            self.schedule(heard_at, Happening::Arrive { from, to, packet });
+            return Ok(());
+        }
         self.audit.note(self.now, packet.kind(), u64::from(id.0), packet.bytes());
         let replica = &mut self.replicas[index];
         if let Some(adversary) = &mut replica.adversary
@@ -61,21 +71,28 @@ impl World<'_> {
         self.carry_out(index, acts)
     }
 
+    /// A replica does not listen to somebody for a moment: what that one says meanwhile waits.
+    fn pause(&mut self, index: usize, whom: Address, is_flood: bool) {
+        let pause = self.replicas[index].pauses.entry(whom).or_default();
+        if pause.until <= self.now {
+            let goes_on = is_flood && self.now <= pause.until + PAUSE;
+            pause.lasts = if goes_on { (2 * pause.lasts).clamp(PAUSE, FLOOD_PAUSE) } else { PAUSE };
+            pause.until = self.now + pause.lasts;
+        }
+    }
+
     /// Lets a replica do something. What becomes of the core of a faulty one is nobody's concern:
     /// if it panics, the replica falls silent.
     fn drive(
         &mut self,
         index: usize,
-        act: impl FnOnce(&mut ReplicaNode, &mut Vec<Act>),
+        act: impl FnOnce(&mut ReplicaNode<'_>, &mut Vec<Act>),
     ) -> Vec<Act> {
         let mut acts = core::mem::take(&mut self.acts);
-        let (factories, tuning) = (self.factories, self.options.tuning);
         let replica = &mut self.replicas[index];
-        let (id, node) = (replica.id, &mut replica.node);
-        let act = || {
-            act(node, &mut acts);
-            go_on(id, node, &factories, tuning, &mut acts);
-        };
+        let node = &mut replica.node;
+        node.on_clock(self.now / 1_000, replica.clock.read(self.now));
+        let act = || act(node, &mut acts);
         if replica.sound {
             act();
         } else if quiet::catch(act).is_err() {
@@ -114,7 +131,7 @@ impl World<'_> {
         for job in Job::ALL {
             let begun = self.sequence + 1;
             let replica = &mut self.replicas[index];
-            if !replica.node.kept().is_some_and(|kept| kept.begin(job)) {
+            if !replica.node.kept().is_some_and(|mut kept| kept.begin(job)) {
                 continue;
             }
             let syncs = if job == Job::States { SYNCS_OF_A_STATE } else { 1 };
@@ -149,12 +166,11 @@ impl World<'_> {
         }
         let replica = &mut self.replicas[index];
         replica.round_at = None;
-        let now = replica.clock.read(self.now);
         self.audit.note(self.now, 11, index as u64, &[]);
-        let acts = self.drive(index, |node, acts| node.on_round(now, acts));
-        let replica = &self.replicas[index];
+        let acts = self.drive(index, |node, acts| node.on_round(acts));
         // At least a millisecond on, or a wish that is due would be granted for ever.
-        let at = replica.clock.when(replica.node.wake_at(), self.now).max(self.now + 1_000);
+        let wakes_at = self.replicas[index].node.wake_at().0.saturating_mul(1_000);
+        let at = wakes_at.max(self.now + 1_000);
         self.round_by(index, at);
         self.carry_out(index, acts)
     }
@@ -209,7 +225,15 @@ impl World<'_> {
                     let found = self.oracle.reported(id, faulty, &evidence, author);
                     verdict = verdict.and(found);
                 }
+                Act::Pause { whom, is_flood } => self.pause(index, whom, is_flood),
                 Act::Saw(Observation::Lied { .. }) => self.lies += 1,
+                Act::Saw(Observation::Resumes { epoch, is_answered }) => {
+                    verdict = verdict.and(self.on_resumed(index, epoch, is_answered));
+                }
+                Act::Saw(Observation::LostCounter) => self.begin_anew(index),
+                Act::Saw(Observation::Rewound(_)) if self.replicas[index].doubtful => {
+                    self.begin_anew(index);
+                }
                 Act::Saw(seen) => {
                     ran |= matches!(seen, Observation::Executed { .. });
                     ended |= matches!(seen, Observation::Ended(_)) && !faulty;
@@ -238,12 +262,13 @@ impl World<'_> {
 
     /// What a correct replica did, holds and would show.
     fn look_whether_within_bounds(&mut self, index: usize, mut load: bounds::Load) -> Verdict {
-        let id = self.replicas[index].id;
-        let node = &mut self.replicas[index].node;
+        let replica = &mut self.replicas[index];
+        let (id, node) = (replica.id, &mut replica.node);
+        counter_loss::goes_on(id, !replica.crashed && node.counter_failure().1)?;
         if node.is_due_to_show() {
             leaving::shown(id, node.shows_what_it_accepts())?;
         }
-        load.relays = node.take_relayed();
+        (load.relays, load.checked) = (node.take_relayed(), node.take_checked());
         let node = &self.replicas[index].node;
         load.timers = self.replicas[index].timers.len();
         load.snapshots = node.executor().snapshots();

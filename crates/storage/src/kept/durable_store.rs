@@ -271,17 +271,9 @@ impl<B: Backing> DurableStore<B> {
     /// and orders or wants this again, as soon as it is told. Nothing else is fetched meanwhile: if
     /// states can be fetched faster than saved, the core would never be told of one.
     pub fn drops(&self, output: &Output) -> bool {
-        let executes = matches!(
-            output,
-            Output::Execute { .. }
-                | Output::Checkpoint { .. }
-                | Output::Speculate { .. }
-                | Output::Answer { .. }
-                | Output::Commit { .. }
-                | Output::Rollback { .. }
-        );
-        let executes = executes && !mutant!("kept.executes-while-installing");
-        self.installing.is_some() && (executes || matches!(output, Output::Fetch { .. }))
+        let executes =
+            || output.needs_execution_in_step() && !mutant!("kept.executes-while-installing");
+        self.installing.is_some() && (executes() || matches!(output, Output::Fetch { .. }))
     }
 
     /// Whether the state with which an epoch ends is not durable yet.
@@ -343,7 +335,7 @@ impl<B: Backing> DurableStore<B> {
     }
 
     /// Of a core whose parts all wait behind this barrier: one says where what it needs begins, or
-    /// ends ([`Output::Keeping`]).
+    /// ends ([`Compacting`](pentarchy_core::ports::replica::pillar::Output)).
     pub fn keeps_again(
         &mut self,
         part: u8,

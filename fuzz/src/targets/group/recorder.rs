@@ -1,7 +1,9 @@
 //! Inputs of this target that honest replicas made: the liar's part is played by an honest one, and
 //! what it says is written down as deeds.
 
-use super::{Act, Address, Bytes, Group, N, Packet, ReplicaId, ReplicaNode, deed, node};
+use super::{
+    Act, Address, Bytes, Group, N, Packet, ReplicaId, ReplicaNode, STARTED, arrive, deed, node,
+};
 use crate::input::{Input, put_bytes};
 use pentarchy_core::auth::AuthTag;
 use pentarchy_core::ids::Millis;
@@ -16,11 +18,11 @@ const PACKET_BYTES_MAX: usize = 4096;
 struct Recorder {
     deeds: Vec<u8>,
     group: Group,
-    actor: ReplicaNode,
+    actor: ReplicaNode<'static>,
     timers: BTreeSet<TimerKey>,
     /// Packets in `group.heard` that the actor has seen.
     seen: usize,
-    now: u64,
+    now: Millis,
     requests: u8,
     packets: Vec<Packet>,
 }
@@ -46,7 +48,7 @@ impl Recorder {
             actor,
             timers: BTreeSet::new(),
             seen: 0,
-            now: 1,
+            now: STARTED,
             requests: 0,
             packets: Vec::new(),
         };
@@ -70,7 +72,7 @@ impl Recorder {
                 _ => Address::Replica(from),
             };
             let mut acts = Vec::new();
-            self.actor.on_packet(from, &packet, &mut acts);
+            arrive(&mut self.actor, from, &packet, &mut acts);
             self.carry_out(acts);
         }
     }
@@ -87,7 +89,7 @@ impl Recorder {
                     self.timers.remove(&timer);
                 }
                 Act::DisarmAll => self.timers.clear(),
-                Act::Saw(_) => {}
+                Act::Pause { .. } | Act::Saw(_) => {}
             }
         }
     }
@@ -99,7 +101,10 @@ impl Recorder {
             Packet::Protocol(_, wire) if wire[0] == liar => (deed::SAY, divide(wire).1),
             Packet::Protocol(_, wire) => (deed::RAW, wire.clone()),
             Packet::Transfer(wire) => (deed::TRANSFER, wire.clone()),
-            Packet::Epochs(_) | Packet::ToReplica(_) | Packet::ToClient(_) => return,
+            Packet::Epochs(_)
+            | Packet::Resuming(_)
+            | Packet::ToReplica(_)
+            | Packet::ToClient(_) => return,
         };
         if bytes.len() <= PACKET_BYTES_MAX {
             let mut deed = vec![kind, 1 << to.0];
@@ -124,11 +129,12 @@ impl Recorder {
     }
 
     fn round(&mut self, millis: u16) {
-        self.now += u64::from(millis);
+        self.now.0 += u64::from(millis);
         let [low, high] = millis.to_le_bytes();
         self.act(&[deed::ROUND, low, high]);
         let mut acts = Vec::new();
-        self.actor.on_round(Millis(self.now), &mut acts);
+        self.actor.on_clock(self.now.0, self.now);
+        self.actor.on_round(&mut acts);
         self.carry_out(acts);
         self.hear();
     }

@@ -13,13 +13,13 @@ use pentarchy::protocols;
 use pentarchy_console::complain;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Unchecked};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Unchecked};
 use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{Incarnation, Millis, ReplicaId, Slot};
 use pentarchy_core::ports::client::Place;
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::{Input, Output, speculation};
 use pentarchy_core::protocol::{Memory, Setup, To};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_io::clock::wall_micros;
@@ -211,6 +211,7 @@ impl Player {
     fn tag(&mut self, auth: &Auth) -> AuthTag {
         match *auth {
             Auth::Channel => AuthTag::Channel,
+            Auth::Checksum => AuthTag::Checksum(Checksum([0; 8])),
             Auth::Signature => AuthTag::Signature([0; 64]),
             Auth::Mac(_) => AuthTag::Mac(TrustedMac([0; 32])),
             Auth::Usig(instance, position) => {
@@ -240,17 +241,25 @@ impl Player {
         }
         match output {
             Output::Execute { slot, batch } => self.executor.execute(slot, &batch, |_, _| {}),
-            Output::Speculate { slot, batch, view, history, .. } => {
-                self.executor.speculate(Place { view, slot, history }, &batch, false, |_, _| {});
-            }
-            Output::Commit { upto } => self.executor.commit(upto, |_, _| {}),
-            Output::Rollback { after } => self.executor.rollback(after),
+            Output::Speculation(output) => self.speculate(output),
             Output::Checkpoint { slot } => {
                 let state = self.executor.checkpoint();
                 let input = Input::Checkpointed { slot, state };
                 self.core.step(CoreEvent::Input(input), effects);
             }
             _ => {}
+        }
+    }
+
+    fn speculate(&mut self, output: speculation::Output) {
+        use speculation::Output;
+        match output {
+            Output::Speculate { slot, batch, view, history, .. } => {
+                self.executor.speculate(Place { view, slot, history }, &batch, false, |_, _| {});
+            }
+            Output::Commit { upto } => self.executor.commit(upto, |_, _| {}),
+            Output::Rollback { after } => self.executor.rollback(after),
+            Output::Answer { .. } | Output::Restate { .. } | Output::Tell { .. } => {}
         }
     }
 }

@@ -23,7 +23,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use pentarchy_core::auth::{Auth, AuthTag, Signature};
+use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature};
 use pentarchy_core::batch::{Item, Proposal};
 use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::Digest;
@@ -315,6 +315,7 @@ impl<E: Opened> Liar<E> {
                 self.told.remember(lie);
                 AuthTag::Channel
             }
+            Auth::Checksum => AuthTag::Checksum(Checksum::of(&digest)),
             Auth::Signature => {
                 self.told.remember(lie);
                 AuthTag::Signature(hand.sign(&digest))

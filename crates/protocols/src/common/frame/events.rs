@@ -13,10 +13,11 @@ use crate::common::timer::Timer;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Verified;
+use pentarchy_core::ids::Slot;
 use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::{Input, Output, speculation};
 use pentarchy_core::protocol::{Effects, Memory, Setup};
 use pentarchy_core::request::Envelope;
 
@@ -104,20 +105,19 @@ pub trait Events: Core {
             }
             Input::Checkpointed { slot, state } => self.on_checkpointed(slot, state, out),
             Input::Installed { slot } => self.on_installed(slot, out),
-            Input::Wanted { slot } => self.on_wanted(slot, out),
-            Input::Fill { slot, waits_for } => {
-                self.frame_mut().on_fill(slot, waits_for.is_none(), out);
-                // Votes for a checkpoint may be lacking, without which the window stays full.
-                self.arm_resend_if_unsettled(out);
-            }
-            Input::KeepAgain => self.persist_all_again(out),
-            // For who runs this core beside others ([`crate::pillars`]), and not for the core.
-            Input::Heard { .. }
-            | Input::Beside { .. }
-            | Input::Executed { .. }
-            | Input::Moved { .. }
-            | Input::OfPillar { .. } => {}
+            Input::Compact => self.persist_all_again(out),
+            Input::Speculation(speculation::Input::Wanted { slot }) => self.on_wanted(slot, out),
+            // No core with a frame asks for these; and who runs this core beside others looks into
+            // it ([`crate::pillars`]).
+            Input::Outcome(_) | Input::Replying(_) | Input::Pillar(_) => {}
         }
+    }
+
+    /// Slots up to this one are to be ordered, as others wait for them: see [`Frame::on_fill`].
+    fn on_fill(&mut self, slot: Slot, decided: bool, out: &mut Effects<Self>) {
+        self.frame_mut().on_fill(slot, decided, out);
+        // Votes for a checkpoint may be lacking, without which the window stays full.
+        self.arm_resend_if_unsettled(out);
     }
 
     /// A client's envelope, with what of it is settled and whether another replica passed it on.

@@ -11,7 +11,7 @@ use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
-use pentarchy_core::ports::replica::Output;
+use pentarchy_core::ports::replica::{Output, speculation};
 use pentarchy_core::protocol::{Delay, Effects};
 
 /// What somebody waits for.
@@ -117,7 +117,7 @@ impl<C: Framed> Frame<C> {
     /// them, so until as much is executed again the state here is no answer to a query.
     pub fn go_back(&mut self, after: Slot, out: &mut Effects<C>) {
         let upto = core::mem::replace(&mut self.executed, after);
-        out.output(Output::Rollback { after });
+        out.output(speculation::Output::Rollback { after });
         if !mutant!("frame.answers-having-gone-back") {
             out.output(Output::Resumed { upto });
         }

@@ -10,7 +10,7 @@ use pentarchy_core::erased::CoreEffect;
 use pentarchy_core::ids::{Epoch, ReplicaId, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::outsider::Outsider;
-use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::ports::replica::{Input, pillar};
 use pentarchy_core::protocol::To;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::Tree;
@@ -142,7 +142,7 @@ fn message() -> CoreEffect {
 }
 
 fn keeping(is_done: bool) -> CoreEffect {
-    CoreEffect::Output(Output::Keeping { pillar: 0, is_done })
+    CoreEffect::Output(pillar::Output::Compacting { pillar: 0, is_done }.into())
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_pillar_reads_nothing_while_a_full_log_is_being_cut() {
     assert!(!bench.is_heard(&mut theirs));
     // It takes what it is told, and makes room.
     let begins = bench.keeper.backing().next();
-    bench.tell(ToPillar::Input(Box::new(Input::KeepAgain)));
+    bench.tell(ToPillar::Input(Box::new(Input::Compact)));
     assert!(bench.told.is_empty());
     [keeping(false), record(), keeping(true)].into_iter().for_each(|effect| bench.act(effect));
     bench.pillar.round().unwrap();

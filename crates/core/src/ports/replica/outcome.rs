@@ -1,0 +1,51 @@
+//! The capability to hear what came of a slot. A core that wants it says so in its rules
+//! ([`Rules::hears_outcomes`](crate::protocol::Rules::hears_outcomes)).
+
+use crate::digest::{Digest, Hasher};
+use crate::ids::{ClientId, Slot};
+use crate::ports::client::Reply;
+use crate::wire::Wire as _;
+use alloc::vec::Vec;
+
+/// What the host tells a core that hears of outcomes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Input {
+    /// Answer to [`Execute`](super::Output::Execute) or
+    /// [`Speculate`](super::speculation::Output::Speculate), before anything from outside.
+    Executed {
+        /// The slot.
+        slot: Slot,
+        /// What came of it: one entry for each client, by ascending identity.
+        results: Vec<Results>,
+    },
+}
+
+/// What came of a client's requests in one slot.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Results {
+    /// The client.
+    pub client: ClientId,
+    /// The digest of its replies.
+    pub digest: Digest,
+    /// The replies, in the order of execution.
+    pub replies: Vec<Reply>,
+}
+
+impl Results {
+    /// A client's replies, with their digest.
+    #[must_use]
+    pub fn new(client: ClientId, replies: Vec<Reply>) -> Self {
+        let mut hasher = Hasher::new("results");
+        hasher.u64(replies.len() as u64);
+        for reply in &replies {
+            hasher.bytes(&reply.to_bytes());
+        }
+        Self { client, digest: hasher.finish(), replies }
+    }
+}
+
+impl From<Input> for super::Input {
+    fn from(input: Input) -> Self {
+        Self::Outcome(input)
+    }
+}

@@ -1,0 +1,76 @@
+//! What a core hears of results, and what it tells clients itself: two capabilities, for chains.
+
+use crate::driver::Driver;
+use crate::machine::Machine;
+use crate::store::Disk;
+use pentarchy_core::erased::CoreEvent;
+use pentarchy_core::executor::Notice;
+use pentarchy_core::ids::{ClientId, Slot};
+use pentarchy_core::ports::client::{Reply, ToClient};
+use pentarchy_core::ports::replica::outcome::{self, Results};
+use pentarchy_core::ports::replica::replying;
+use pentarchy_core::protocol::Rules;
+use std::collections::BTreeMap;
+
+/// What came of a slot, for a core that wants to know.
+pub struct Outcomes {
+    /// None if the core does not want to know.
+    by_client: Option<BTreeMap<ClientId, Vec<Reply>>>,
+    /// The host replies to clients.
+    host_replies: bool,
+}
+
+impl Outcomes {
+    pub fn new(rules: &Rules) -> Self {
+        let by_client = rules.hears_outcomes.then(BTreeMap::new);
+        Self { by_client, host_replies: !rules.replies_itself }
+    }
+
+    /// Takes note of a reply. True if the host tells the client.
+    pub fn note(&mut self, client: &ClientId, reply: &Reply) -> bool {
+        if let Some(by_client) = &mut self.by_client {
+            by_client.entry(*client).or_default().push(reply.clone());
+        }
+        self.host_replies
+    }
+
+    /// The same of all that a client may be told: events the host tells in any case.
+    pub fn note_notice(&mut self, client: &ClientId, notice: &Notice) -> bool {
+        match notice {
+            Notice::Reply(reply) => self.note(client, reply),
+            Notice::Event { .. } => true,
+        }
+    }
+
+    /// What the core is told of this slot.
+    pub fn event(self, slot: Slot) -> Option<CoreEvent> {
+        let results = |(client, replies)| Results::new(client, replies);
+        let results = self.by_client?.into_iter().map(results).collect();
+        Some(CoreEvent::Input(outcome::Input::Executed { slot, results }.into()))
+    }
+}
+
+impl<D: Disk> Machine<'_, D> {
+    /// The core says something to a client.
+    pub(crate) fn on_replying(&mut self, output: replying::Output, driver: &mut impl Driver) {
+        match output {
+            replying::Output::Reply { client, replies } => {
+                self.rest_on_what_is_kept(driver);
+                self.tell_final(&client, replies, driver);
+            }
+            replying::Output::Tell { client, message } => {
+                self.tell_client(client, ToClient::Protocol(message), driver);
+            }
+        }
+    }
+
+    /// Has a core that replies itself answer what is settled. False if the host has to.
+    pub(crate) fn asks_core(&mut self, client: ClientId, replies: &[Reply]) -> bool {
+        let is_asked = self.engine.core.rules().replies_itself;
+        if is_asked && !replies.is_empty() {
+            let asked = replying::Input::Asked { client, replies: replies.to_vec() };
+            self.engine.inward.push_back(CoreEvent::Input(asked.into()));
+        }
+        is_asked
+    }
+}

@@ -1,0 +1,289 @@
+//! What a chain needs of its host: a chain of three in which each replica executes, hears what came
+//! of it and passes that on, and the tail alone speaks with clients.
+
+use crate::bench::{Bench, client, membership, pass, request};
+use bytes::Bytes;
+use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::batch::{Item, Proposal};
+use pentarchy_core::counter::Counter;
+use pentarchy_core::digest::{Digest, Domain, Hasher};
+use pentarchy_core::erased::Erased;
+use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
+use pentarchy_core::membership::Membership;
+use pentarchy_core::ports::client::{ToClient, ToReplica};
+use pentarchy_core::ports::replica::outcome::{self, Results};
+use pentarchy_core::ports::replica::{Input, Output, replying};
+use pentarchy_core::protocol::{
+    Effects, Event, FaultModel, Memory, Message, NoTimer, Nothing, Protocol, Reject, Rules, Setup,
+    Status, To, Tuning,
+};
+use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
+use pentarchy_core::request::Envelope;
+use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+use pentarchy_machine::{HostLimits, Started};
+use std::sync::Arc;
+
+const TAIL: ReplicaId = ReplicaId(2);
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Said {
+    /// This is the next slot, and this is what came of it here.
+    Order { slot: Slot, proposal: Arc<Proposal>, outcome: Digest },
+    /// A client wants to know how far the chain is.
+    Ask,
+}
+
+impl Wire for Said {
+    fn encode(&self, to: &mut Writer) {
+        match self {
+            Self::Order { slot, proposal, outcome } => {
+                to.u8(0);
+                slot.encode(to);
+                proposal.encode(to);
+                outcome.encode(to);
+            }
+            Self::Ask => to.u8(1),
+        }
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match from.u8()? {
+            0 => {
+                let (slot, proposal) = (Slot::decode(from)?, Arc::new(Proposal::decode(from)?));
+                Ok(Self::Order { slot, proposal, outcome: Digest::decode(from)? })
+            }
+            1 => Ok(Self::Ask),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+impl Message for Said {
+    fn auth(&self) -> Auth {
+        Auth::Checksum
+    }
+    fn statement(&self, domain: &Domain) -> Digest {
+        domain.statement("chain").bytes(&self.to_bytes()).finish()
+    }
+}
+
+/// One replica. `WRONG` is the one that tells its successor of another outcome than it heard of.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Chain<const WRONG: u16> {
+    me: ReplicaId,
+    waiting: Vec<Arc<Envelope>>,
+    executed: Slot,
+    /// What is executed now, and what came of it at the predecessor.
+    passing: Option<(Arc<Proposal>, Option<Digest>)>,
+}
+
+impl<const WRONG: u16> Protocol for Chain<WRONG> {
+    type Message = Said;
+    type Timer = NoTimer;
+    type Record = Nothing;
+    type Input = Input;
+    type Output = Output;
+
+    const RULES: Rules = Rules {
+        name: "chain of three",
+        fault_model: FaultModel::FailStop,
+        group_size: Count::per_fault_and_one(2),
+        quorum: QuorumRule::Majority,
+        replies: Count::per_fault_and_one(0),
+        reads: ReadRule::All,
+        pillars: false,
+        speculative: false,
+        hears_outcomes: true,
+        replies_itself: true,
+        counter: Some(Counter::Usig),
+    };
+
+    fn validate(
+        _: &Membership,
+        _: &dyn Verifier,
+        _: ReplicaId,
+        _: &AuthTag,
+        message: &Said,
+    ) -> Result<(), Reject> {
+        if *message == Said::Ask { Err(Reject::WrongRole) } else { Ok(()) }
+    }
+
+    fn validate_client(_: &Membership, _: &dyn Verifier, message: &Said) -> Result<(), Reject> {
+        if *message == Said::Ask { Ok(()) } else { Err(Reject::WrongRole) }
+    }
+
+    fn start(setup: Setup, _: &mut dyn Iterator<Item = Nothing>, _: &mut Effects<Self>) -> Self {
+        Self { me: setup.me, waiting: Vec::new(), executed: Slot(0), passing: None }
+    }
+
+    fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>) {
+        match event {
+            Event::Input(Input::Request { envelope, .. }) if self.me == ReplicaId(0) => {
+                self.waiting.push(envelope);
+            }
+            Event::Input(Input::Round { now }) if !self.waiting.is_empty() => {
+                let items = self.waiting.drain(..).map(Item::Whole).collect();
+                self.execute(Arc::new(Proposal::new(now, items)), None, out);
+            }
+            Event::Message(verified) => {
+                if let Said::Order { slot, proposal, outcome } = &*verified.message
+                    && *slot == self.executed.next()
+                {
+                    self.execute(proposal.clone(), Some(*outcome), out);
+                }
+            }
+            Event::Input(Input::Outcome(outcome::Input::Executed { slot, results })) => {
+                self.on_results(slot, results, out);
+            }
+            Event::Input(Input::Replying(replying::Input::Asked { client, replies })) => {
+                if self.me == TAIL {
+                    out.output(replying::Output::Reply { client, replies });
+                }
+            }
+            Event::Client(client, _) => self.tell(client, out),
+            Event::Input(_) | Event::Timeout(NoTimer) => {}
+        }
+    }
+
+    fn assert_invariants(&self) {}
+
+    fn status(&self) -> Status {
+        Status {
+            view: View(0),
+            primary: ReplicaId(0),
+            phase: "normal",
+            committed: self.executed,
+            stable: Slot(0),
+            peers_committed: Slot(0),
+            waiting: self.waiting.len(),
+            view_changes: 0,
+            reason: "",
+        }
+    }
+}
+
+impl<const WRONG: u16> Chain<WRONG> {
+    fn execute(
+        &mut self,
+        proposal: Arc<Proposal>,
+        before: Option<Digest>,
+        out: &mut Effects<Self>,
+    ) {
+        let batch = Arc::new(proposal.complete(|_| None).expect("every envelope travels whole"));
+        self.executed = self.executed.next();
+        self.passing = Some((proposal, before));
+        out.output(Output::Execute { slot: self.executed, batch });
+    }
+
+    fn on_results(&mut self, slot: Slot, results: Vec<Results>, out: &mut Effects<Self>) {
+        let (proposal, before) = self.passing.take().expect("it executes one slot at a time");
+        assert_eq!(slot, self.executed);
+        let mut all = Hasher::new("outcome");
+        for Results { client, digest, .. } in &results {
+            all.bytes(&client.0).digest(digest);
+        }
+        let mine = all.finish();
+        if let Some(theirs) = before.filter(|theirs| *theirs != mine) {
+            return out.output(Output::Diverged { slot, mine, theirs });
+        }
+        if self.me == TAIL {
+            for Results { client, replies, .. } in results {
+                out.output(replying::Output::Reply { client, replies });
+                self.tell(client, out);
+            }
+            return;
+        }
+        let outcome = if self.me.0 == WRONG { Digest::of(b"wrong") } else { mine };
+        let next = ReplicaId(self.me.0 + 1);
+        out.send(To::One(next), Said::Order { slot, proposal, outcome });
+    }
+
+    /// How far the chain is.
+    fn tell(&self, client: ClientId, out: &mut Effects<Self>) {
+        let message = self.executed.to_bytes();
+        out.output(replying::Output::Tell { client, message });
+    }
+}
+
+fn chain<const WRONG: u16>(id: ClientId) -> [Bench; 3] {
+    [0, 1, 2].map(|me| {
+        let (me, membership, tuning) = (ReplicaId(me), membership(), Tuning::default());
+        let setup = Setup { me, membership, fetch: None, memory: Memory::Volatile, tuning };
+        let mut effects = Vec::new();
+        let core = Box::new(Erased::<Chain<WRONG>>::start(setup, &mut effects));
+        let mut bench = Bench::with(me, Started { core, effects }, HostLimits::default(), false);
+        bench.connect(id);
+        bench
+    })
+}
+
+/// A client sends this to the head, or to all; then the head's order goes down the chain.
+fn run(chain: &mut [Bench; 3], sent: &[(ClientId, Bytes)], to_all: bool) {
+    for me in 0..3 {
+        chain[me].round(1, if me == 0 || to_all { sent } else { &[] }).unwrap();
+        if let [before, next] = &mut chain[me..(me + 2).min(3)] {
+            pass(before, me as u16, next, me as u16 + 1);
+        }
+    }
+}
+
+/// The messages of the protocol that a client was told.
+fn protocol(bench: &Bench) -> Vec<Slot> {
+    let slot = |(_, message): &(ClientId, ToClient)| {
+        assert_eq!(ToClient::from_bytes(&message.to_bytes()).as_ref(), Ok(message));
+        match message {
+            ToClient::Protocol(bytes) => Some(Slot::from_bytes(bytes).unwrap()),
+            _ => None,
+        }
+    };
+    bench.driver.to_clients.iter().filter_map(slot).collect()
+}
+
+#[test]
+fn every_replica_of_a_chain_executes_and_its_tail_replies() {
+    let id = client(1);
+    let mut chain = chain::<9>(id);
+    let sent = [(id, request(id, 1, true))];
+    for again in [false, true] {
+        run(&mut chain, &sent, again);
+        assert_eq!(chain.each_mut().map(|it| it.status().requests), [1; 3], "executed once");
+        assert_eq!(protocol(&chain[2]).len(), usize::from(!again));
+        assert_eq!(chain.each_mut().map(|it| it.take_results().len()), [0, 0, 1]);
+    }
+}
+
+#[test]
+fn an_accident_on_the_way_down_a_chain_is_found() {
+    let id = client(1);
+    let mut chain = chain::<9>(id);
+    chain[0].round(1, &[(id, request(id, 1, true))]).unwrap();
+    let (.., bytes) = chain[0].driver.to_peers.last_mut().expect("the head passes its order on");
+    let mut changed = bytes.to_vec();
+    *changed.last_mut().unwrap() ^= 1;
+    *bytes = changed.into();
+    let [head, next, _] = &mut chain;
+    assert_eq!(pass(head, 0, next, 1), 1);
+    next.round(1, &[]).unwrap();
+    assert_eq!(next.status().requests, 0);
+    assert_eq!(next.status().rejects["bad_auth"], 1);
+}
+
+#[test]
+fn who_hears_of_another_outcome_than_its_own_passes_nothing_on() {
+    let id = client(1);
+    let mut chain = chain::<0>(id);
+    run(&mut chain, &[(id, request(id, 1, true))], false);
+    let diverged = chain.each_mut().map(|it| it.status().counters.diverged);
+    assert_eq!(diverged, [0, 1, 0]);
+    assert_eq!(chain.each_mut().map(|it| it.status().requests), [1, 1, 0]);
+    assert_eq!(chain.each_mut().map(|it| it.take_results().len()), [0; 3]);
+}
+
+#[test]
+fn a_client_speaks_the_protocol_with_a_replica() {
+    let id = client(1);
+    let mut chain = chain::<9>(id);
+    run(&mut chain, &[(id, request(id, 1, true))], false);
+    let ask = ToReplica::Protocol(Said::Ask.to_bytes()).to_bytes();
+    chain[1].round(1, &[(id, ask)]).unwrap();
+    assert_eq!(protocol(&chain[1]), [Slot(1)]);
+}
