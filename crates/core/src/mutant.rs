@@ -209,6 +209,7 @@ pub const MUTANTS: &[Mutant] = &[
         "who asked for a view behind goes on asking in one that works",
     ),
     mutant("frame.old-asks-count", "asks count that nobody stands by any more"),
+    mutant("frame.asks-outlast-quiet", "what others ask for grows older at ticks only"),
     mutant("frame.slots-not-passed-on", "PREPAREs and COMMITs are not sent again"),
     mutant("frame.next-slot-stays-behind", "the next slot stays below a new window"),
     mutant("frame.hole-not-reported", "who lacks what led to its state does not say so")

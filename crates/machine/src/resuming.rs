@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing::{info, warn};
 
-/// First byte of a peer's message: a [`Message`] follows.
+/// First byte of a peer's message: a `Message` follows.
 pub const RESUMING: u8 = 3;
 
 /// Milliseconds between two questions to a peer that has not answered.

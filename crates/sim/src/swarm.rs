@@ -216,6 +216,8 @@ pub struct Options {
     pub requests_each: u64,
     /// Mean time between two operations of one client.
     pub think_us: Micros,
+    /// For how long clients submit nothing once the network has healed.
+    pub rest_us: Micros,
     /// Sizes.
     pub tuning: Tuning,
     /// The numbers behind delays.
@@ -294,6 +296,7 @@ impl Options {
             outstanding,
             requests_each,
             think_us: think_us / outstanding as u64,
+            rest_us: 0,
             tuning: draw_tuning(rng),
             timeouts: config.timeouts,
             network: NetworkOptions { latency_us: 50, jitter_us: 100, ..NetworkOptions::default() },

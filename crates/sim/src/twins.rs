@@ -129,6 +129,7 @@ impl Schedule {
             outstanding: 2,
             requests_each: REQUESTS * rounds,
             think_us: ROUND / (REQUESTS + REQUESTS / 4),
+            rest_us: 0,
             tuning: Tuning {
                 checkpoint_slots: 4,
                 checkpoint_bytes: CHECKPOINT_BYTES,

@@ -12,8 +12,12 @@ use alloc::vec::Vec;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::ids::{ReplicaId, View};
 
-/// Ticks for which an ask counts after it was last heard.
-const ASK_TICKS: u64 = 40;
+/// Half seconds for which an ask counts after it was last heard. Who asks repeats it at every tick,
+/// and a group in which nothing is open has no ticks: so the age of asks has its own timer.
+const ASK_AGE_MAX: u64 = 4;
+
+/// How often asks grow older.
+pub const ASK_AGE_MILLIS: u32 = 500;
 
 /// Ticks for which a replica has to show that it left, before it is followed although too few stand
 /// by their asks. A correct one may have left by asks that were withdrawn meanwhile; a liar, too,
@@ -23,16 +27,21 @@ const PATIENCE_TICKS: u64 = 40;
 /// How often that doubles for a replica that was followed so.
 const DOUBLINGS_MAX: u8 = 2;
 
-/// What each replica asked for. One entry for each.
+/// What each replica asked for.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Asks(Vec<Asked>);
+pub struct Asks {
+    /// One entry for each replica.
+    replicas: Vec<Asked>,
+    /// Half seconds that have passed while somebody asked.
+    age: u64,
+}
 
 /// What one replica asked for.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Asked {
-    /// The highest view for which its signature is here, that, and the tick at which it came.
+    /// The highest view for which its signature is here, that, and the age at which it came.
     signed: Option<(View, Signature, u64)>,
-    /// The highest view for which it asked itself, and the tick at which it last said so.
+    /// The highest view for which it asked itself, and the age at which it last said so.
     stands: Option<(View, u64)>,
     /// The highest view for which it left.
     left: View,
@@ -53,28 +62,30 @@ impl Asks {
     /// Nobody of `n` replicas has asked.
     #[must_use]
     pub fn new(n: usize) -> Self {
-        Self(vec![Asked::default(); n])
+        Self { replicas: vec![Asked::default(); n], age: 0 }
     }
 
     fn entry(&mut self, id: ReplicaId) -> &mut Asked {
-        &mut self.0[usize::from(id.0)]
+        &mut self.replicas[usize::from(id.0)]
     }
 
-    /// Somebody showed in this tick that a replica asked.
-    pub fn show(&mut self, author: ReplicaId, view: View, signature: Signature, tick: u64) {
+    /// Somebody shows that a replica asked.
+    pub fn show(&mut self, author: ReplicaId, view: View, signature: Signature) {
+        let now = self.age;
         let signed = &mut self.entry(author).signed;
         match signed {
-            Some((before, _, at)) if *before >= view => *at = tick,
-            _ => *signed = Some((view, signature, tick)),
+            Some((before, _, at)) if *before >= view => *at = now,
+            _ => *signed = Some((view, signature, now)),
         }
     }
 
-    /// A replica itself asked in this tick.
-    pub fn hear(&mut self, author: ReplicaId, view: View, signature: Signature, tick: u64) {
-        self.show(author, view, signature, tick);
+    /// A replica itself asks.
+    pub fn hear(&mut self, author: ReplicaId, view: View, signature: Signature) {
+        self.show(author, view, signature);
+        let now = self.age;
         let stands = &mut self.entry(author).stands;
         let before = stands.map_or(View(0), |(before, _)| before);
-        *stands = Some((before.max(view), tick));
+        *stands = Some((before.max(view), now));
     }
 
     /// A replica has left for a view. It cannot come back.
@@ -86,26 +97,26 @@ impl Asks {
     /// The highest view for which a replica itself asks.
     #[must_use]
     pub fn of(&self, id: ReplicaId) -> Option<View> {
-        self.0[usize::from(id.0)].stands.map(|(view, _)| view)
+        self.replicas[usize::from(id.0)].stands.map(|(view, _)| view)
     }
 
     /// The highest view that this many replicas ask for, as far as can be shown to others. Whoever
     /// is in no view that works has nothing to lose, and takes `any` ask that was signed.
     #[must_use]
     pub fn wanted_by(&self, count: usize, any: bool) -> Option<View> {
-        let signed = self.0.iter().flat_map(|it| it.signed).map(|(view, ..)| view);
+        let signed = self.replicas.iter().flat_map(|it| it.signed).map(|(view, ..)| view);
         let signed = nth_highest(signed.collect(), count)?;
         if any {
             return Some(signed);
         }
-        let wanted = nth_highest(self.0.iter().map(Asked::wants).collect(), count)?;
+        let wanted = nth_highest(self.replicas.iter().map(Asked::wants).collect(), count)?;
         Some(wanted.min(signed))
     }
 
     /// Asks for a view or a higher one, at most this many.
     #[must_use]
     pub fn proof(&self, view: View, count: usize) -> Vec<(ReplicaId, (View, Signature))> {
-        let asked = (0u16..).map(ReplicaId).zip(&self.0);
+        let asked = (0u16..).map(ReplicaId).zip(&self.replicas);
         asked
             .filter_map(|(id, it)| {
                 let (asked, signature, _) = it.signed.filter(|(asked, ..)| *asked >= view)?;
@@ -119,7 +130,7 @@ impl Asks {
     /// does so again in this tick.
     pub fn is_left_behind(&mut self, author: ReplicaId, tick: u64) -> bool {
         let entry = self.entry(author);
-        let goes_on = entry.shown.filter(|(_, last)| tick <= last + ASK_TICKS);
+        let goes_on = entry.shown.filter(|(_, last)| tick <= last + PATIENCE_TICKS);
         let since = goes_on.map_or(tick, |(since, _)| since);
         entry.shown = Some((since, tick));
         let is_over = tick >= since + (PATIENCE_TICKS << entry.followed);
@@ -129,10 +140,38 @@ impl Asks {
         is_over
     }
 
+    /// Whether another replica asks.
+    #[must_use]
+    pub fn has_others(&self, me: ReplicaId) -> bool {
+        let asks = |it: &Asked| it.signed.is_some() || it.stands.is_some();
+        (0u16..).zip(&self.replicas).any(|(id, it)| id != me.0 && asks(it))
+    }
+
+    /// A replica still asks, if it does.
+    pub fn repeat(&mut self, id: ReplicaId) {
+        let now = self.age;
+        if let Some((_, heard)) = &mut self.entry(id).stands {
+            *heard = now;
+        }
+    }
+
+    /// Whether a replica asks, and has not said so for too long to count.
+    #[must_use]
+    pub fn is_old(&self, id: ReplicaId) -> bool {
+        let stands = self.replicas[usize::from(id.0)].stands;
+        stands.is_some_and(|(_, heard)| self.age > heard + ASK_AGE_MAX)
+    }
+
+    /// Half a second has passed.
+    pub fn grow_older(&mut self) {
+        self.age += 1;
+    }
+
     /// Forgets what others asked for and no longer do: those who still want another view say so at
     /// every tick. A suspicion that has passed must not add up with a new one to a quorum.
-    pub fn expire(&mut self, me: ReplicaId, tick: u64) {
-        let is_old = |heard: u64| tick > heard + ASK_TICKS;
+    pub fn expire(&mut self, me: ReplicaId) {
+        let now = self.age;
+        let is_old = |heard: u64| now > heard + ASK_AGE_MAX;
         for (_, it) in self.others(me) {
             it.signed = it.signed.filter(|(.., heard)| !is_old(*heard));
             it.stands = it.stands.filter(|(_, heard)| !is_old(*heard));
@@ -141,7 +180,7 @@ impl Asks {
 
     /// A view begins: who asked for that, or for a lower one, has it.
     pub fn grant(&mut self, view: View) {
-        for it in &mut self.0 {
+        for it in &mut self.replicas {
             it.signed = it.signed.filter(|(asked, ..)| *asked > view);
             it.stands = it.stands.filter(|(asked, _)| *asked > view);
             it.shown = None;
@@ -149,7 +188,7 @@ impl Asks {
     }
 
     fn others(&mut self, me: ReplicaId) -> impl Iterator<Item = (u16, &mut Asked)> {
-        (0u16..).zip(&mut self.0).filter(move |(id, _)| *id != me.0)
+        (0u16..).zip(&mut self.replicas).filter(move |(id, _)| *id != me.0)
     }
 
     /// A replica no longer asks.
@@ -173,9 +212,9 @@ mod tests {
     #[test]
     fn to_ask_for_a_view_is_to_ask_for_every_lower_one() {
         let mut asks = Asks::new(4);
-        asks.hear(ReplicaId(0), View(5), SIGNED, 0);
-        asks.hear(ReplicaId(0), View(3), SIGNED, 0);
-        asks.hear(ReplicaId(2), View(4), SIGNED, 0);
+        asks.hear(ReplicaId(0), View(5), SIGNED);
+        asks.hear(ReplicaId(0), View(3), SIGNED);
+        asks.hear(ReplicaId(2), View(4), SIGNED);
         let wanted = |count| asks.wanted_by(count, false);
         assert_eq!((wanted(1), wanted(2)), (Some(View(5)), Some(View(4))));
         assert_eq!(asks.wanted_by(3, true), None);
@@ -188,10 +227,16 @@ mod tests {
     #[test]
     fn what_is_no_longer_said_is_forgotten() {
         let mut asks = Asks::new(3);
-        (0..3).for_each(|id| asks.hear(ReplicaId(id), View(1), SIGNED, u64::from(id)));
-        asks.expire(ReplicaId(0), ASK_TICKS + 1);
+        for id in 0..3 {
+            asks.hear(ReplicaId(id), View(1), SIGNED);
+            asks.grow_older();
+        }
+        // r1 asked at age 1.
+        (3..=ASK_AGE_MAX).for_each(|_| asks.grow_older());
+        asks.expire(ReplicaId(0));
         assert_eq!(asks.wanted_by(3, false), Some(View(1)));
-        asks.expire(ReplicaId(0), ASK_TICKS + 2);
+        asks.grow_older();
+        asks.expire(ReplicaId(0));
         let left = [0, 1, 2].map(|id| asks.of(ReplicaId(id)).is_some());
         assert_eq!(left, [true, false, true]);
         asks.grant(View(1));
@@ -201,8 +246,8 @@ mod tests {
     #[test]
     fn what_others_show_proves_and_does_not_count() {
         let mut asks = Asks::new(3);
-        asks.hear(ReplicaId(0), View(1), SIGNED, 0);
-        asks.show(ReplicaId(1), View(1), SIGNED, 0);
+        asks.hear(ReplicaId(0), View(1), SIGNED);
+        asks.show(ReplicaId(1), View(1), SIGNED);
         assert_eq!((asks.wanted_by(2, true), asks.proof(View(1), 2).len()), (Some(View(1)), 2));
         assert_eq!(asks.wanted_by(2, false), Some(View(0)));
         // Who has left stands by it.

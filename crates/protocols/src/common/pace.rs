@@ -178,6 +178,12 @@ impl Pace {
         self.filled = (sum + turnaround.saturating_sub(HEARD_OF_MILLIS), count + 1);
     }
 
+    /// Nothing was open for a while. The primary is found slow again if it is in the next window.
+    pub fn pause(&mut self) {
+        self.slow = false;
+        self.strikes = self.strikes.min(STRIKES - 1);
+    }
+
     /// Whether the primary is objected to.
     #[must_use]
     pub const fn is_slow(&self) -> bool {

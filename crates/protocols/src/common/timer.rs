@@ -24,6 +24,8 @@ pub enum Timer {
     Final(Slot),
     /// Slots up to this one to be ordered, empty or not.
     Fill(Slot),
+    /// What others ask for to grow older.
+    Asks,
 }
 
 impl TimerName for Timer {
@@ -38,6 +40,7 @@ impl TimerName for Timer {
             Self::Look => (6, 0),
             Self::Final(slot) => (7, slot.0),
             Self::Fill(slot) => (8, slot.0),
+            Self::Asks => (9, 0),
         }
     }
     fn from_key((kind, subject): TimerKey) -> Self {
@@ -50,6 +53,7 @@ impl TimerName for Timer {
             5 => Self::Fetch,
             7 => Self::Final(Slot(subject)),
             8 => Self::Fill(Slot(subject)),
+            9 => Self::Asks,
             _ => Self::Look,
         }
     }

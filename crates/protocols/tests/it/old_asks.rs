@@ -11,6 +11,7 @@ use pentarchy_protocols::common::certificate::CheckpointProof;
 use pentarchy_protocols::hybster::Hybster;
 use pentarchy_protocols::minbft::{self, MinBft};
 use pentarchy_protocols::pbft::Pbft;
+use pentarchy_protocols::zyzzyva::Zyzzyva;
 use std::sync::Arc;
 
 /// The last replica lies. r1 asked for view 1, and does not any more. Gives what it had signed.
@@ -59,6 +60,32 @@ fn an_ask_that_was_withdrawn_deposes_nobody() {
     deposes_nobody::<MinBft>();
     deposes_nobody::<Hybster>();
     deposes_nobody::<Pbft>();
+}
+
+/// Nothing is open in a group, so no replica has a reason to tick. r1 asks for a view, once, and r2
+/// four seconds later. Where that leads.
+fn asked_in_quiet_times<P: Spoken>() -> Vec<View> {
+    let mut group: Group<P> = Group::new(None, Tuning::default());
+    group.insist(&envelope(1, 1, &[1], 8), 3);
+    for id in [1, 2] {
+        let others: Vec<u16> = all::<P>().into_iter().filter(|other| *other != id).collect();
+        group.say(id, &others, P::ask(View(1)));
+        group.run(4_000);
+    }
+    views(&group)
+}
+
+#[test]
+fn an_ask_expires_in_quiet_times_too() {
+    fn expires<P: Spoken>() {
+        assert_eq!(asked_in_quiet_times::<P>(), vec![View(0); P::N], "{}", P::RULES.name);
+        let kept = mutant::with(Some("frame.asks-outlast-quiet"), asked_in_quiet_times::<P>);
+        assert_eq!(kept, vec![View(1); P::N], "{}", P::RULES.name);
+    }
+    expires::<MinBft>();
+    expires::<Hybster>();
+    expires::<Pbft>();
+    expires::<Zyzzyva>();
 }
 
 /// The liar leaves, by its own ask and what r1 had signed. It may be a correct replica that left in

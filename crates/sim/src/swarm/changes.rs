@@ -2,7 +2,7 @@
 //!
 //! *Hiccups:* correct replicas ask for another primary and think better of it, and a backup
 //! keeps what it hears of that and plays it long after. Clients go on until then, and for as long
-//! again, and nothing else goes wrong.
+//! again, or they rest until it has begun; and nothing else goes wrong.
 //!
 //! *Changeovers:* nobody lies. The network falls into other parts again and again, for about as
 //! long as a view change takes, so that one message of it reaches this replica and not that one.
@@ -75,6 +75,9 @@ impl Options {
         let (quiet_ms, rate_ppm) = (at / 1_000 + rng.range(6_000, 10_000), 200_000);
         let habits = vec![Behaviour::Lurk { quiet_ms, rate_ppm }];
         self.byzantine = vec![(ReplicaId(liar as u16), habits)];
+        if rng.percent(50) {
+            self.rest_us = quiet_ms * 1_000 - at + rng.range(2_000_000, 6_000_000);
+        }
         let work_us = at + 20_000_000;
         self.clients = self.clients.min(3);
         self.outstanding = self.outstanding.min(4);

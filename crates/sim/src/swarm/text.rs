@@ -74,6 +74,7 @@ const FIELDS: &[Field] = &[
     field!("outstanding", 1..=1_024, outstanding),
     field!("requests_each", 1..=1_000_000, requests_each),
     field!("think_us", 0..=HOUR_US, think_us),
+    field!("rest_us", 0..=HOUR_US, rest_us),
     field!("checkpoint", 1..=100_000, tuning.checkpoint_slots),
     field!("checkpoint_bytes", 1..=1 << 30, tuning.checkpoint_bytes),
     field!("window", 1..=100_000, tuning.window_slots),
@@ -189,6 +190,7 @@ impl Options {
             outstanding: 1,
             requests_each: 1,
             think_us: 1_000,
+            rest_us: 0,
             tuning: Tuning {
                 checkpoint_slots: 4,
                 checkpoint_bytes: CHECKPOINT_BYTES,

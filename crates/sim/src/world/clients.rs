@@ -5,6 +5,7 @@ use super::{AFTERMATH, Happening, World};
 use crate::checker::Verdict;
 use crate::hostile::Harm;
 use crate::node::{Address, Packet};
+use crate::swarm::Options;
 use crate::time::Micros;
 use crate::workload::ClientAct;
 use pentarchy_core::ports::client::ToClient;
@@ -97,7 +98,12 @@ impl World<'_> {
         if client.node.left() == 0 {
             return Ok(());
         }
-        let next = self.now + 1 + self.rng.around(self.options.think_us);
+        let Options { heal_at, rest_us, think_us, .. } = self.options;
+        let next = self.now + 1 + self.rng.around(think_us);
+        if (heal_at..heal_at + rest_us).contains(&self.now) {
+            self.schedule(next.max(heal_at + rest_us), Happening::Think(index));
+            return Ok(());
+        }
         self.schedule(next, Happening::Think(index));
         self.give_up(index)?;
         let client = &mut self.clients[index];

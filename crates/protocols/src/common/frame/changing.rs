@@ -3,6 +3,7 @@
 
 use super::Frame;
 use super::hooks::{Core, Framed};
+use crate::common::asks::ASK_AGE_MILLIS;
 use crate::common::forward_to::ForwardTo;
 use crate::common::message::Shared;
 use crate::common::timer::Timer;
@@ -49,6 +50,7 @@ pub trait Changing: Core {
     /// count that stand by it: what others show may be old.
     fn try_leave(&mut self, out: &mut Effects<Self>) {
         let frame = self.frame_mut();
+        frame.time_asks(out);
         let fewer = usize::from(mutant!("frame.leave-on-f-asks"));
         let any = !frame.is_entered() || mutant!("frame.old-asks-count");
         let Some(target) = frame.asks.wanted_by(frame.weak() - fewer, any) else { return };
@@ -126,7 +128,7 @@ impl<C: Framed> Frame<C> {
 
     /// A replica itself asks for a view.
     pub fn hear_ask(&mut self, author: ReplicaId, view: View, signature: Signature) {
-        self.asks.hear(author, view, signature, self.ticks);
+        self.asks.hear(author, view, signature);
     }
 
     /// See [`pentarchy_core::protocol::Protocol::asks_to_leave`].
@@ -137,13 +139,41 @@ impl<C: Framed> Frame<C> {
 
     /// Somebody shows that a replica asked for a view.
     pub fn note_ask(&mut self, author: ReplicaId, view: View, signature: Signature) {
-        self.asks.show(author, view, signature, self.ticks);
+        self.asks.show(author, view, signature);
     }
 
-    /// Forgets what others no longer ask for.
-    pub(super) fn expire_asks(&mut self) {
+    /// Sees to it that what others ask for is forgotten once they no longer do, also if nothing is
+    /// open and this replica does not tick. To tick until then would not do: peers would answer the
+    /// reports of such ticks, and who objects to its primary would repeat its ask in answer to each.
+    fn time_asks(&mut self, out: &mut Effects<C>) {
+        let mine_may_end = self.own.asked.is_some() && !self.led_by_liar();
+        if !self.asks_timed && (mine_may_end || self.asks.has_others(self.me)) {
+            self.asks_timed = true;
+            out.arm(Timer::Asks, Delay::Millis(ASK_AGE_MILLIS));
+        }
+    }
+
+    /// What others ask for has grown older. In no working view, nothing is forgotten.
+    pub(super) fn on_asks_timeout(&mut self, out: &mut Effects<C>) {
+        self.asks_timed = false;
+        if self.resend_armed || !mutant!("frame.asks-outlast-quiet") {
+            self.asks.grow_older();
+        }
         if self.is_entered() {
-            self.asks.expire(self.me, self.ticks);
+            self.asks.expire(self.me);
+            self.end_objection();
+        }
+        self.time_asks(out);
+    }
+
+    /// Withdraws an objection for slowness when nothing has been open for as long as asks count:
+    /// the primary has had nothing to order since. If it is slow again it is objected to again.
+    /// Otherwise a faulty replica could choose, in a quiet time of hours, when to add its ask.
+    fn end_objection(&mut self) {
+        if self.asks.is_old(self.me) && !self.led_by_liar() {
+            mark!("frame/objection_ended");
+            self.pace.pause();
+            self.withdraw_ask();
         }
     }
 

@@ -79,6 +79,7 @@ pub trait Events: Core {
             Timer::Resend => self.on_resend(out),
             Timer::Clock => self.on_clock(out),
             Timer::Gap => self.on_gap(out),
+            Timer::Asks => self.frame_mut().on_asks_timeout(out),
             Timer::Fetch => self.frame_mut().on_fetch(out),
             // The round that follows knows what time it is.
             Timer::Look => self.frame_mut().looked = None,
@@ -113,7 +114,7 @@ pub trait Events: Core {
         }
     }
 
-    /// Slots up to this one are to be ordered, as others wait for them: see [`Frame::on_fill`].
+    /// Slots up to this one are to be ordered, as others wait for them: see `Frame::on_fill`.
     fn on_fill(&mut self, slot: Slot, decided: bool, out: &mut Effects<Self>) {
         self.frame_mut().on_fill(slot, decided, out);
         // Votes for a checkpoint may be lacking, without which the window stays full.

@@ -14,7 +14,7 @@ use pentarchy_core::protocol::{Delay, Effects};
 use pentarchy_core::request::Envelope;
 
 impl<C: Framed> Frame<C> {
-    /// Whether anything follows from [`Self::on_fill`].
+    /// Whether anything follows from `on_fill`.
     #[must_use]
     pub fn can_fill(&self, slot: Slot, decided: bool) -> bool {
         let demands = decided && self.may_demand() && !self.to_demand(slot).is_empty();

@@ -23,7 +23,7 @@ impl<C: Framed> Frame<C> {
         self.is_entered() && (self.pace.is_slow() || self.led_by_liar() || is_late)
     }
 
-    fn led_by_liar(&self) -> bool {
+    pub(super) fn led_by_liar(&self) -> bool {
         self.liars.contains(self.membership.primary(self.view)) && !self.is_primary()
     }
 

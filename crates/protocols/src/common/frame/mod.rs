@@ -160,6 +160,8 @@ pub struct Frame<C: Framed> {
     pub gap: Option<(Slot, u8)>,
     /// Whether a report will go out.
     pub resend_armed: bool,
+    /// Whether what others ask for will grow older.
+    pub asks_timed: bool,
     /// Whether missing envelopes will be asked for.
     pub fetch_armed: bool,
     /// Resend ticks since the start; rotates whom to ask.
@@ -258,6 +260,7 @@ impl<C: Framed> Frame<C> {
             forward_to: vec![ForwardTo::default(); n],
             gap: None,
             resend_armed: false,
+            asks_timed: false,
             fetch_armed: false,
             ticks: 0,
         }

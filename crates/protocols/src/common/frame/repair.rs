@@ -103,7 +103,6 @@ pub trait Repair: Core {
         self.frame_mut().begin_tick();
         self.check_behind(out);
         let frame = self.frame_mut();
-        frame.expire_asks();
         frame.forward_requests(out);
         if !frame.bodies.is_complete() {
             let pending = &frame.pending;
@@ -207,6 +206,7 @@ impl<C: Framed> Frame<C> {
         self.resent.fill((0, 0));
         self.slots_answered.fill(0);
         self.ticks += 1;
+        self.asks.repeat(self.me);
     }
 
     /// A different peer at each tick.
