@@ -2,6 +2,8 @@
 
 use crate::driver::Driver;
 use crate::machine::Machine;
+use crate::observed::Observed;
+use crate::replies::in_messages;
 use crate::store::Disk;
 use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::executor::Notice;
@@ -55,12 +57,23 @@ impl<D: Disk> Machine<'_, D> {
     pub(crate) fn on_replying(&mut self, output: replying::Output, driver: &mut impl Driver) {
         match output {
             replying::Output::Reply { client, replies } => {
-                self.rest_on_what_is_kept(driver);
-                self.tell_final(&client, replies, driver);
+                self.reply(client, replies, driver);
             }
             replying::Output::Tell { client, message } => {
                 self.tell_client(client, ToClient::Protocol(message), driver);
             }
+        }
+    }
+
+    /// Tells a client what is final, once what the core asked to be kept before is durable.
+    fn reply(&mut self, client: ClientId, replies: Vec<Reply>, driver: &mut impl Driver) {
+        driver.observe(Observed::Answered(&client, &replies));
+        if !self.replies.contains(&client) {
+            return;
+        }
+        let view = self.engine.core.hint(&client);
+        for replies in in_messages(self.as_told(replies)) {
+            self.tell_client(client, ToClient::Replies { view, replies }, driver);
         }
     }
 

@@ -123,12 +123,7 @@ impl<D: Disk> Machine<'_, D> {
         driver: &mut impl Driver,
     ) {
         if self.replies.contains(&client) {
-            let fault = self.engine.fault;
-            let told = |reply| match told(fault, Notice::Reply(reply)) {
-                Notice::Reply(reply) => Some(reply),
-                Notice::Event { .. } => None,
-            };
-            let replies: Vec<Reply> = replies.into_iter().filter_map(told).collect();
+            let replies = self.as_told(replies);
             let (replies, digests) = match telling {
                 Some(telling) => telling.split(&client, replies),
                 None => (replies, Vec::new()),
@@ -143,6 +138,16 @@ impl<D: Disk> Machine<'_, D> {
                 self.tell_client(client, told, driver);
             }
         }
+    }
+
+    /// Results as this replica tells them.
+    pub(crate) fn as_told(&self, replies: Vec<Reply>) -> Vec<Reply> {
+        let fault = self.engine.fault;
+        let told = |reply| match told(fault, Notice::Reply(reply)) {
+            Notice::Reply(reply) => Some(reply),
+            Notice::Event { .. } => None,
+        };
+        replies.into_iter().filter_map(told).collect()
     }
 
     /// Tells a client something that rests on what was written before.

@@ -1,7 +1,8 @@
 //! What a chain needs of its host: a chain of three in which each replica executes, hears what came
 //! of it and passes that on, and the tail alone speaks with clients.
 
-use crate::bench::{Bench, client, membership, pass, request};
+use crate::bench::{Bench, client, disk, membership, pass, request};
+use crate::disk::SlowDisk;
 use bytes::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::batch::{Item, Proposal};
@@ -9,13 +10,14 @@ use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::{Digest, Domain, Hasher};
 use pentarchy_core::erased::Erased;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
-use pentarchy_core::membership::Membership;
+use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::ports::replica::outcome::{self, Results};
 use pentarchy_core::ports::replica::{Input, Output, replying};
 use pentarchy_core::protocol::{
-    Effects, Event, FaultModel, Memory, Message, NoTimer, Nothing, Protocol, Reject, Rules, Setup,
-    Status, To, Tuning,
+    Effects, Event, FaultModel, Memory, Message, NoTimer, Protocol, Reject, Rules, Setup, Status,
+    To, Tuning,
 };
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::Envelope;
@@ -66,6 +68,19 @@ impl Message for Said {
     }
 }
 
+/// What a replica keeps: it is about to execute this slot.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Ordered(Slot);
+
+impl Wire for Ordered {
+    fn encode(&self, to: &mut Writer) {
+        self.0.encode(to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Slot::decode(from).map(Self)
+    }
+}
+
 /// One replica. `WRONG` is the one that tells its successor of another outcome than it heard of.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Chain<const WRONG: u16> {
@@ -79,7 +94,7 @@ struct Chain<const WRONG: u16> {
 impl<const WRONG: u16> Protocol for Chain<WRONG> {
     type Message = Said;
     type Timer = NoTimer;
-    type Record = Nothing;
+    type Record = Ordered;
     type Input = Input;
     type Output = Output;
 
@@ -111,7 +126,7 @@ impl<const WRONG: u16> Protocol for Chain<WRONG> {
         if *message == Said::Ask { Ok(()) } else { Err(Reject::WrongRole) }
     }
 
-    fn start(setup: Setup, _: &mut dyn Iterator<Item = Nothing>, _: &mut Effects<Self>) -> Self {
+    fn start(setup: Setup, _: &mut dyn Iterator<Item = Ordered>, _: &mut Effects<Self>) -> Self {
         Self { me: setup.me, waiting: Vec::new(), executed: Slot(0), passing: None }
     }
 
@@ -171,6 +186,7 @@ impl<const WRONG: u16> Chain<WRONG> {
         let batch = Arc::new(proposal.complete(|_| None).expect("every envelope travels whole"));
         self.executed = self.executed.next();
         self.passing = Some((proposal, before));
+        out.persist(Ordered(self.executed));
         out.output(Output::Execute { slot: self.executed, batch });
     }
 
@@ -206,14 +222,29 @@ impl<const WRONG: u16> Chain<WRONG> {
 
 fn chain<const WRONG: u16>(id: ClientId) -> [Bench; 3] {
     [0, 1, 2].map(|me| {
-        let (me, membership, tuning) = (ReplicaId(me), membership(), Tuning::default());
-        let setup = Setup { me, membership, fetch: None, memory: Memory::Volatile, tuning };
-        let mut effects = Vec::new();
-        let core = Box::new(Erased::<Chain<WRONG>>::start(setup, &mut effects));
-        let mut bench = Bench::with(me, Started { core, effects }, HostLimits::default(), false);
+        let (me, limits) = (ReplicaId(me), HostLimits::default());
+        let mut bench = Bench::with(me, start::<WRONG>(me, Memory::Volatile), limits, false);
         bench.connect(id);
         bench
     })
+}
+
+/// A chain whose tail has a disk.
+fn chain_with_a_disk(id: ClientId) -> ([Bench; 3], SlowDisk) {
+    let (mut chain, disk) = (chain::<9>(id), disk(TAIL));
+    let memory = Memory::Durable { executed: Base::default(), records: Vec::new() };
+    let core = start::<9>(TAIL, memory);
+    chain[2] = Bench::keeping(disk.clone(), TAIL, core, HostLimits::default());
+    chain[2].connect(id);
+    (chain, disk)
+}
+
+fn start<const WRONG: u16>(me: ReplicaId, memory: Memory) -> Started {
+    let setup =
+        Setup { me, membership: membership(), fetch: None, memory, tuning: Tuning::default() };
+    let mut effects = Vec::new();
+    let core = Box::new(Erased::<Chain<WRONG>>::start(setup, &mut effects));
+    Started { core, effects }
 }
 
 /// A client sends this to the head, or to all; then the head's order goes down the chain.
@@ -249,6 +280,27 @@ fn every_replica_of_a_chain_executes_and_its_tail_replies() {
         assert_eq!(protocol(&chain[2]).len(), usize::from(!again));
         assert_eq!(chain.each_mut().map(|it| it.take_results().len()), [0, 0, 1]);
     }
+}
+
+/// A client asks, and asks again, a chain whose tail has a disk that is behind. What the tail tells
+/// it, by its own message and by the result, before the disk has come as far, and then.
+fn told_before_and_behind_the_disk() -> [(usize, usize); 2] {
+    let id = client(1);
+    let (mut chain, disk) = chain_with_a_disk(id);
+    let sent = [(id, request(id, 1, true))];
+    run(&mut chain, &sent, false);
+    run(&mut chain, &sent, true);
+    let before = (protocol(&chain[2]).len(), chain[2].take_results().len());
+    disk.catch_up();
+    chain[2].round(1, &[]).unwrap();
+    [before, (protocol(&chain[2]).len(), chain[2].take_results().len())]
+}
+
+#[test]
+fn a_tail_tells_nothing_before_what_it_kept_is_durable() {
+    assert_eq!(told_before_and_behind_the_disk(), [(0, 0), (1, 2)]);
+    let early = Some("kept.answers-before-durable");
+    assert_eq!(mutant::with(early, told_before_and_behind_the_disk), [(1, 2), (0, 0)]);
 }
 
 #[test]
