@@ -1,6 +1,7 @@
 //! What a core hears of results, and what it tells clients itself: two capabilities, for chains.
 
 use crate::driver::Driver;
+use crate::halt::Halt;
 use crate::machine::Machine;
 use crate::observed::Observed;
 use crate::replies::in_messages;
@@ -77,13 +78,25 @@ impl<D: Disk> Machine<'_, D> {
         }
     }
 
-    /// Has a core that replies itself answer what is settled. False if the host has to.
+    /// Has a core that replies itself answer what is settled, at the end of the round. False if the
+    /// host has to.
     pub(crate) fn asks_core(&mut self, client: ClientId, replies: &[Reply]) -> bool {
         let is_asked = self.engine.core.rules().replies_itself;
         if is_asked && !replies.is_empty() {
-            let asked = replying::Input::Asked { client, replies: replies.to_vec() };
-            self.engine.inward.push_back(CoreEvent::Input(asked.into()));
+            let asked = self.admission.asked_again.entry(client).or_default();
+            asked.extend(replies.iter().map(|reply| (reply.number, reply.clone())));
         }
         is_asked
+    }
+
+    /// Has the core answer what clients asked for in this round that is settled: all that one of
+    /// them asked for at once. While it hears nothing, nobody is answered: clients ask again.
+    pub(crate) fn ask_core(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
+        for (client, replies) in std::mem::take(&mut self.admission.asked_again) {
+            let replies = replies.into_values().collect();
+            let asked = replying::Input::Asked { client, replies };
+            self.step(CoreEvent::Input(asked.into()), driver)?;
+        }
+        Ok(())
     }
 }

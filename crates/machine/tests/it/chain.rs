@@ -9,7 +9,7 @@ use pentarchy_core::batch::{Item, Proposal};
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::{Digest, Domain, Hasher};
 use pentarchy_core::erased::Erased;
-use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ToClient, ToReplica};
@@ -301,6 +301,44 @@ fn a_tail_tells_nothing_before_what_it_kept_is_durable() {
     assert_eq!(told_before_and_behind_the_disk(), [(0, 0), (1, 2)]);
     let early = Some("kept.answers-before-durable");
     assert_eq!(mutant::with(early, told_before_and_behind_the_disk), [(1, 2), (0, 0)]);
+}
+
+/// However often it asks, and for whatever is settled, in a round.
+#[test]
+fn a_client_that_asks_a_core_again_and_again_is_told_each_result_once() {
+    let id = client(1);
+    let mut chain = chain::<9>(id);
+    let sent = [1, 2].map(|number| (id, request(id, number, true)));
+    run(&mut chain, &sent, false);
+    assert_eq!(chain[2].take_results(), [(id, 1), (id, 2)]);
+    let often: Vec<_> = sent.iter().cycle().take(20).cloned().collect();
+    chain[2].round(1, &often).unwrap();
+    assert_eq!(chain[2].driver.to_clients.len(), 1);
+    assert_eq!(chain[2].take_results(), [(id, 1), (id, 2)]);
+}
+
+/// Or else a client could have any number of answers wait in it until it has resumed.
+#[test]
+fn a_core_that_has_not_resumed_is_asked_nothing() {
+    let (id, limits) = (client(1), HostLimits::default());
+    let mut tail = Bench::with(TAIL, start::<9>(TAIL, Memory::Volatile), limits, true);
+    tail.connect(id);
+    tail.round(1, &[]).unwrap();
+    let sent = (id, request(id, 1, true));
+    let Ok(ToReplica::Request(envelope)) = ToReplica::from_bytes(&sent.1) else { unreachable!() };
+    let proposal = Proposal::new(Millis(1), vec![Item::Whole(envelope)]);
+    let batch = proposal.complete(|_| None).expect("its envelope travels whole");
+    // Of its last life.
+    tail.machine.executor_mut().execute(Slot(1), &Arc::new(batch), |_, _| {});
+    for _ in 0..10 {
+        tail.round(1, &vec![sent.clone(); 20]).unwrap();
+        assert_eq!(tail.status().phase, "resuming");
+    }
+    tail.round(10_000, &[]).unwrap();
+    assert_eq!(tail.status().phase, "normal");
+    assert_eq!(tail.take_results(), []);
+    tail.round(1, &[sent]).unwrap();
+    assert_eq!(tail.take_results(), [(id, 1)]);
 }
 
 #[test]

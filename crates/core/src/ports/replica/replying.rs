@@ -10,11 +10,12 @@ use bytes::Bytes;
 /// What the host tells a core that replies itself.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Input {
-    /// A client asks again for what is settled.
+    /// A client asks again for what is settled. At most once in a round for each client; never
+    /// while the replica has not resumed: the client has to ask again then.
     Asked {
         /// The client.
         client: ClientId,
-        /// What the client table has for it.
+        /// What the client table has for it, by ascending number.
         replies: Vec<Reply>,
     },
 }
