@@ -27,6 +27,9 @@ use std::sync::Arc;
 
 const TAIL: ReplicaId = ReplicaId(2);
 
+/// In the place of a replica that is wrong: the rules are, which say what does not fit together.
+const SPECULATES: u16 = 8;
+
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Said {
     /// This is the next slot, and this is what came of it here.
@@ -106,7 +109,7 @@ impl<const WRONG: u16> Protocol for Chain<WRONG> {
         replies: Count::per_fault_and_one(0),
         reads: ReadRule::All,
         pillars: false,
-        speculative: false,
+        speculative: WRONG == SPECULATES,
         hears_outcomes: true,
         replies_itself: true,
         counter: Some(Counter::Usig),
@@ -339,6 +342,14 @@ fn a_core_that_has_not_resumed_is_asked_nothing() {
     assert_eq!(tail.take_results(), []);
     tail.round(1, &[sent]).unwrap();
     assert_eq!(tail.take_results(), [(id, 1)]);
+}
+
+/// It would be asked for results that may be taken back, and reply them as final.
+#[test]
+#[should_panic(expected = "who speculates does not reply itself")]
+fn no_core_speculates_and_replies_itself() {
+    let core = start::<SPECULATES>(TAIL, Memory::Volatile);
+    Bench::with(TAIL, core, HostLimits::default(), false);
 }
 
 #[test]

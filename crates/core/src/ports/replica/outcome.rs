@@ -11,7 +11,14 @@ use alloc::vec::Vec;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Input {
     /// Answer to [`Execute`](super::Output::Execute) or
-    /// [`Speculate`](super::speculation::Output::Speculate), before anything from outside.
+    /// [`Speculate`](super::speculation::Output::Speculate), before anything from outside. A slot
+    /// that is not executed has no answer, and a core must not wait for one for ever:
+    ///
+    /// - while an installed state is being made durable, nothing is executed: then
+    ///   [`Installed`](super::Input::Installed) is what it hears;
+    /// - behind the last slot of the epoch nothing is. If that slot was executed speculatively, a
+    ///   [`Rollback`](super::speculation::Output::Rollback) to before it leads on; else the epoch
+    ///   is over, and so is this core.
     Executed {
         /// The slot.
         slot: Slot,

@@ -1,6 +1,7 @@
 //! The capability to speak with clients: to execute does not mean to reply. A core that replies
 //! itself says so in its rules ([`Rules::replies_itself`](crate::protocol::Rules::replies_itself));
-//! its host then tells no client what came of a request.
+//! its host then tells no client what came of a request. Such a core does not speculate: what it is
+//! asked for is final, and so is what it replies.
 
 use crate::ids::ClientId;
 use crate::ports::client::Reply;
