@@ -523,8 +523,8 @@ pub struct Rules {
     /// Whether replies may be taken back.
     pub speculative: bool,
     /// Whether it hears what came of each slot
-    /// ([`outcome`](crate::ports::replica::outcome)).
-    pub hears_outcomes: bool,
+    /// ([`slot_results`](crate::ports::replica::slot_results)).
+    pub hears_slot_results: bool,
     /// Whether it replies to clients itself, and its host does not
     /// ([`replying`](crate::ports::replica::replying)). Not if it is
     /// [`speculative`](Self::speculative).

@@ -10,22 +10,22 @@ use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::ports::client::{Reply, ToClient};
-use pentarchy_core::ports::replica::outcome::{self, Results};
 use pentarchy_core::ports::replica::replying;
+use pentarchy_core::ports::replica::slot_results::{self, Results};
 use pentarchy_core::protocol::Rules;
 use std::collections::BTreeMap;
 
 /// What came of a slot, for a core that wants to know.
-pub struct Outcomes {
+pub struct SlotResults {
     /// None if the core does not want to know.
     by_client: Option<BTreeMap<ClientId, Vec<Reply>>>,
     /// The host replies to clients.
     host_replies: bool,
 }
 
-impl Outcomes {
+impl SlotResults {
     pub fn new(rules: &Rules) -> Self {
-        let by_client = rules.hears_outcomes.then(BTreeMap::new);
+        let by_client = rules.hears_slot_results.then(BTreeMap::new);
         Self { by_client, host_replies: !rules.replies_itself }
     }
 
@@ -49,7 +49,7 @@ impl Outcomes {
     pub fn event(self, slot: Slot) -> Option<CoreEvent> {
         let results = |(client, replies)| Results::new(client, replies);
         let results = self.by_client?.into_iter().map(results).collect();
-        Some(CoreEvent::Input(outcome::Input::Executed { slot, results }.into()))
+        Some(CoreEvent::Input(slot_results::Input::Executed { slot, results }.into()))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::fault::told;
 use crate::halt::Halt;
 use crate::machine::Machine;
 use crate::observed::{NoticeLog as _, Observed};
-use crate::replying::Outcomes;
+use crate::replying::SlotResults;
 use crate::store::Disk;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::designated_replier::DesignatedReplier;
@@ -55,10 +55,10 @@ impl<D: Disk> Machine<'_, D> {
         let begun = driver.elapsed();
         let mut all: Vec<(ClientId, Vec<Reply>)> = Vec::new();
         let mut notices = R::Notices::default();
-        let mut outcomes = Outcomes::new(&self.engine.core.rules());
+        let mut results = SlotResults::new(&self.engine.core.rules());
         let is_wanted = self.executor.speculate(place, batch, answers, |client, reply| {
             notices.note_open(client, &reply);
-            let is_told = outcomes.note(client, &reply) && answers;
+            let is_told = results.note(client, &reply) && answers;
             match all.last_mut() {
                 _ if !is_told => {}
                 Some((last, replies)) if last == client => replies.push(reply),
@@ -66,7 +66,7 @@ impl<D: Disk> Machine<'_, D> {
             }
         });
         self.check_service()?;
-        self.engine.inward.extend(outcomes.event(place.slot));
+        self.engine.inward.extend(results.event(place.slot));
         self.meter.executed(batch, begun, driver.elapsed());
         self.rest_on_what_is_kept(driver);
         driver.on_notices(notices);

@@ -47,7 +47,7 @@ const RULES: Rules = Rules {
     reads: ReadRule::All,
     pillars: false,
     speculative: false,
-    hears_outcomes: false,
+    hears_slot_results: false,
     replies_itself: false,
     counter: Some(Counter::Usig),
 };

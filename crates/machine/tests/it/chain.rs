@@ -13,7 +13,7 @@ use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ToClient, ToReplica};
-use pentarchy_core::ports::replica::outcome::{self, Results};
+use pentarchy_core::ports::replica::slot_results::{self, Results};
 use pentarchy_core::ports::replica::{Input, Output, replying};
 use pentarchy_core::protocol::{
     Effects, Event, FaultModel, Memory, Message, NoTimer, Protocol, Reject, Rules, Setup, Status,
@@ -33,7 +33,7 @@ const SPECULATES: u16 = 8;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Said {
     /// This is the next slot, and this is what came of it here.
-    Order { slot: Slot, proposal: Arc<Proposal>, outcome: Digest },
+    Order { slot: Slot, proposal: Arc<Proposal>, results: Digest },
     /// A client wants to know how far the chain is.
     Ask,
 }
@@ -41,11 +41,11 @@ enum Said {
 impl Wire for Said {
     fn encode(&self, to: &mut Writer) {
         match self {
-            Self::Order { slot, proposal, outcome } => {
+            Self::Order { slot, proposal, results } => {
                 to.u8(0);
                 slot.encode(to);
                 proposal.encode(to);
-                outcome.encode(to);
+                results.encode(to);
             }
             Self::Ask => to.u8(1),
         }
@@ -54,7 +54,7 @@ impl Wire for Said {
         match from.u8()? {
             0 => {
                 let (slot, proposal) = (Slot::decode(from)?, Arc::new(Proposal::decode(from)?));
-                Ok(Self::Order { slot, proposal, outcome: Digest::decode(from)? })
+                Ok(Self::Order { slot, proposal, results: Digest::decode(from)? })
             }
             1 => Ok(Self::Ask),
             _ => Err(Malformed),
@@ -84,7 +84,7 @@ impl Wire for Ordered {
     }
 }
 
-/// One replica. `WRONG` is the one that tells its successor of another outcome than it heard of.
+/// One replica. `WRONG` is the one that tells its successor of other results than it heard of.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Chain<const WRONG: u16> {
     me: ReplicaId,
@@ -110,7 +110,7 @@ impl<const WRONG: u16> Protocol for Chain<WRONG> {
         reads: ReadRule::All,
         pillars: false,
         speculative: WRONG == SPECULATES,
-        hears_outcomes: true,
+        hears_slot_results: true,
         replies_itself: true,
         counter: Some(Counter::Usig),
     };
@@ -143,13 +143,13 @@ impl<const WRONG: u16> Protocol for Chain<WRONG> {
                 self.execute(Arc::new(Proposal::new(now, items)), None, out);
             }
             Event::Message(verified) => {
-                if let Said::Order { slot, proposal, outcome } = &*verified.message
+                if let Said::Order { slot, proposal, results } = &*verified.message
                     && *slot == self.executed.next()
                 {
-                    self.execute(proposal.clone(), Some(*outcome), out);
+                    self.execute(proposal.clone(), Some(*results), out);
                 }
             }
-            Event::Input(Input::Outcome(outcome::Input::Executed { slot, results })) => {
+            Event::Input(Input::SlotResults(slot_results::Input::Executed { slot, results })) => {
                 self.on_results(slot, results, out);
             }
             Event::Input(Input::Replying(replying::Input::Asked { client, replies })) => {
@@ -196,7 +196,7 @@ impl<const WRONG: u16> Chain<WRONG> {
     fn on_results(&mut self, slot: Slot, results: Vec<Results>, out: &mut Effects<Self>) {
         let (proposal, before) = self.passing.take().expect("it executes one slot at a time");
         assert_eq!(slot, self.executed);
-        let mut all = Hasher::new("outcome");
+        let mut all = Hasher::new("results");
         for Results { client, digest, .. } in &results {
             all.bytes(&client.0).digest(digest);
         }
@@ -211,9 +211,9 @@ impl<const WRONG: u16> Chain<WRONG> {
             }
             return;
         }
-        let outcome = if self.me.0 == WRONG { Digest::of(b"wrong") } else { mine };
+        let results = if self.me.0 == WRONG { Digest::of(b"wrong") } else { mine };
         let next = ReplicaId(self.me.0 + 1);
-        out.send(To::One(next), Said::Order { slot, proposal, outcome });
+        out.send(To::One(next), Said::Order { slot, proposal, results });
     }
 
     /// How far the chain is.
@@ -369,7 +369,7 @@ fn an_accident_on_the_way_down_a_chain_is_found() {
 }
 
 #[test]
-fn who_hears_of_another_outcome_than_its_own_passes_nothing_on() {
+fn who_hears_of_other_results_than_its_own_passes_nothing_on() {
     let id = client(1);
     let mut chain = chain::<0>(id);
     run(&mut chain, &[(id, request(id, 1, true))], false);

@@ -35,7 +35,7 @@ impl Merger {
             // The rest is for pillars, which are told it by this.
             Input::Round { .. }
             | Input::Speculation(_)
-            | Input::Outcome(_)
+            | Input::SlotResults(_)
             | Input::Replying(_)
             | Input::Pillar(_) => {}
         }

@@ -1,5 +1,5 @@
 //! The capability to hear what came of a slot. A core that wants it says so in its rules
-//! ([`Rules::hears_outcomes`](crate::protocol::Rules::hears_outcomes)).
+//! ([`Rules::hears_slot_results`](crate::protocol::Rules::hears_slot_results)).
 
 use crate::digest::{Digest, Hasher};
 use crate::ids::{ClientId, Slot};
@@ -7,7 +7,7 @@ use crate::ports::client::Reply;
 use crate::wire::Wire as _;
 use alloc::vec::Vec;
 
-/// What the host tells a core that hears of outcomes.
+/// What the host tells a core that hears what came of slots.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Input {
     /// Answer to [`Execute`](super::Output::Execute) or
@@ -53,6 +53,6 @@ impl Results {
 
 impl From<Input> for super::Input {
     fn from(input: Input) -> Self {
-        Self::Outcome(input)
+        Self::SlotResults(input)
     }
 }
