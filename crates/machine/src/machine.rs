@@ -283,7 +283,7 @@ impl<'f, D: Disk> Machine<'f, D> {
             self.round_ms = now_ms;
             self.step(CoreEvent::Input(Input::Round { now }), driver)?;
             self.on_round(now, driver)?;
-            self.observe();
+            self.take_stock();
             self.send_replies(driver);
         }
         self.release(driver)?;
