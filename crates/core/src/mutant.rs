@@ -176,7 +176,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("kept.waiting-not-kept-again", "messages that wait are lost when the log is cut"),
     mutant("kept.last-positions-forgotten", "a device is not told what it certified last"),
     mutant("kept.sends-before-durable", "messages leave before what they rest on is durable"),
-    mutant("kept.answers-before-durable", "queries are answered before the disk is as far"),
+    mutant("kept.answers-before-durable", "clients are told things before the disk is as far"),
     mutant("kept.vouches-before-saved", "a state is vouched for before it is durable"),
     mutant("kept.executes-while-installing", "a core goes on that an installed state overtook"),
     mutant("kept.log-fills-up", "nothing is kept again while no newer state becomes stable")

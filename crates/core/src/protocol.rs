@@ -523,10 +523,11 @@ pub struct Rules {
     /// Whether replies may be taken back.
     pub speculative: bool,
     /// Whether it hears what came of each slot
-    /// ([`outcome`](crate::ports::replica::outcome)).
-    pub hears_outcomes: bool,
+    /// ([`slot_results`](crate::ports::replica::slot_results)).
+    pub hears_slot_results: bool,
     /// Whether it replies to clients itself, and its host does not
-    /// ([`replying`](crate::ports::replica::replying)).
+    /// ([`replying`](crate::ports::replica::replying)). Not if it is
+    /// [`speculative`](Self::speculative).
     pub replies_itself: bool,
     /// What its certificates come from; none if no device makes them.
     pub counter: Option<Counter>,
@@ -537,6 +538,15 @@ impl Rules {
     #[must_use]
     pub const fn replicas(&self, f: usize) -> usize {
         self.group_size.of(f)
+    }
+
+    /// What a core says of itself has to fit together.
+    ///
+    /// # Panics
+    /// If it does not: whoever replies what is final cannot be asked for what may be taken back.
+    pub fn assert_consistent(&self) {
+        let Self { name, speculative, replies_itself, .. } = *self;
+        assert!(!(speculative && replies_itself), "{name}: who speculates does not reply itself");
     }
 
     /// Whether its replicas tolerate any fault, if there are enough of them.

@@ -38,6 +38,8 @@ pub struct Admission {
     /// Envelopes that wait in the core, as of the first envelope of the round.
     waiting: Option<usize>,
     asked_status: BTreeSet<ClientId>,
+    /// What is settled and was asked for in this round, by number: the core is to answer it.
+    pub(crate) asked_again: BTreeMap<ClientId, BTreeMap<u64, Reply>>,
     /// How long queries, and questions for events, took lately.
     query_time: QueryTime,
 }
@@ -240,7 +242,8 @@ impl<D: Disk> Machine<'_, D> {
         let here = self.share_out();
         driver.observe(Observed::Checks(&here));
         let checked = Checked::by(&*self.engine.verifier, self.engine.epoch, here);
-        self.admit(checked, driver)
+        self.admit(checked, driver)?;
+        self.ask_core(driver)
     }
 
     /// Hands the round's envelopes over to pillars that have threads, to be checked by that of each

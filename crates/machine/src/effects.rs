@@ -6,7 +6,7 @@ use crate::fault::{Fault, other_state, told};
 use crate::halt::Halt;
 use crate::machine::Machine;
 use crate::observed::{NoticeLog as _, Observed};
-use crate::replying::Outcomes;
+use crate::replying::SlotResults;
 use crate::store::Disk;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
@@ -145,17 +145,17 @@ impl<D: Disk> Machine<'_, D> {
     ) -> Result<(), Halt> {
         let (begun, telling, fault) = (driver.elapsed(), self.telling(), self.engine.fault);
         let Self { engine, executor, replies, .. } = self;
-        let mut outcomes = Outcomes::new(&engine.core.rules());
+        let mut results = SlotResults::new(&engine.core.rules());
         let mut notices = R::Notices::default();
         driver.around(Work::Execute, || {
             executor.execute(slot, batch, |client, notice| {
                 notices.note(client, &notice);
-                if outcomes.note_notice(client, &notice) {
+                if results.note_notice(client, &notice) {
                     replies.notify_executed(client, told(fault, notice), telling);
                 }
             });
         });
-        engine.inward.extend(outcomes.event(slot));
+        engine.inward.extend(results.event(slot));
         self.check_service()?;
         self.meter.executed(batch, begun, driver.elapsed());
         self.rest_on_what_is_kept(driver);

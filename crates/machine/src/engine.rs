@@ -86,7 +86,10 @@ pub struct EngineParts {
     pub others: ReplicaSet,
     /// The core's epoch.
     pub epoch: Epoch,
-    /// Whether the core's invariants are checked after each step. Not where its work is counted.
+    /// Whether the core's invariants are checked after each step, and whether what this replica
+    /// shows in a view change is opened before it leaves, as others open it: what they would refuse
+    /// [is told to the driver](Driver::on_own_refused), which panics unless it watches. Not where
+    /// the core's work is counted.
     pub checks_itself: bool,
 }
 

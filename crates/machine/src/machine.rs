@@ -115,8 +115,13 @@ pub struct MachineParts<'f, D> {
 
 impl<'f, D: Disk> Machine<'f, D> {
     /// It does nothing before its first round [begins](Self::begin_round).
+    ///
+    /// # Panics
+    /// If the core's rules
+    /// [do not fit together](pentarchy_core::protocol::Rules::assert_consistent).
     #[must_use]
     pub fn new(parts: MachineParts<'f, D>) -> Self {
+        parts.engine.core.rules().assert_consistent();
         let base = parts.epoch_manager.epochs.membership().base;
         Self {
             engine: parts.engine,
@@ -278,7 +283,7 @@ impl<'f, D: Disk> Machine<'f, D> {
             self.round_ms = now_ms;
             self.step(CoreEvent::Input(Input::Round { now }), driver)?;
             self.on_round(now, driver)?;
-            self.observe();
+            self.take_stock();
             self.send_replies(driver);
         }
         self.release(driver)?;

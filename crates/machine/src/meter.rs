@@ -141,7 +141,7 @@ impl Meter {
 
     /// Compares where the core stands with the last time. Gives the view changes that have begun
     /// since then, at most one of each pillar. `pillars` is asked for only if there are any.
-    pub fn observe(
+    pub fn compare(
         &mut self,
         status: &Status,
         pillars: impl FnOnce() -> Vec<Status>,
@@ -206,29 +206,29 @@ mod tests {
     #[test]
     fn view_changes_are_told_once() {
         let mut meter = Meter::default();
-        let mut observe = |status| told(&meter.observe(&status, Vec::new, 7));
-        assert_eq!(observe(status(0, 0, "")), []);
-        assert_eq!(observe(status(2, 2, "late")), [(None, 2, "late")]);
-        assert_eq!(observe(status(2, 2, "late")), []);
-        assert_eq!(observe(status(1, 1, "slow")), [(None, 1, "slow")], "of another epoch");
+        let mut compare = |status| told(&meter.compare(&status, Vec::new, 7));
+        assert_eq!(compare(status(0, 0, "")), []);
+        assert_eq!(compare(status(2, 2, "late")), [(None, 2, "late")]);
+        assert_eq!(compare(status(2, 2, "late")), []);
+        assert_eq!(compare(status(1, 1, "slow")), [(None, 1, "slow")], "of another epoch");
         assert_eq!(meter.view_changes, BTreeMap::from([("late", 2), ("slow", 1)]));
     }
 
     #[test]
     fn view_changes_of_each_pillar_are_told_as_such() {
         let mut meter = Meter::default();
-        let mut observe = |pillars: [Status; 2]| {
+        let mut compare = |pillars: [Status; 2]| {
             let all = pillars.iter().map(|it| it.view_changes).sum();
-            told(&meter.observe(&status(0, all, ""), || pillars.to_vec(), 7))
+            told(&meter.compare(&status(0, all, ""), || pillars.to_vec(), 7))
         };
-        assert_eq!(observe([status(0, 0, ""), status(1, 1, "late")]), [(Some(1), 1, "late")]);
-        assert_eq!(observe([status(0, 0, ""), status(1, 1, "late")]), []);
-        let both = observe([status(1, 1, "slow"), status(3, 3, "late")]);
+        assert_eq!(compare([status(0, 0, ""), status(1, 1, "late")]), [(Some(1), 1, "late")]);
+        assert_eq!(compare([status(0, 0, ""), status(1, 1, "late")]), []);
+        let both = compare([status(1, 1, "slow"), status(3, 3, "late")]);
         assert_eq!(both, [(Some(0), 1, "slow"), (Some(1), 3, "late")]);
         assert_eq!(meter.view_changes, BTreeMap::from([("late", 3), ("slow", 1)]));
         (0..9).for_each(|view| {
             let pillars = || vec![status(0, 1, ""), status(view, 4 + view, "")];
-            meter.observe(&status(0, 5 + view, ""), pillars, 7);
+            meter.compare(&status(0, 5 + view, ""), pillars, 7);
         });
         assert_eq!(meter.recent.len(), VIEWS_REMEMBERED);
     }

@@ -162,6 +162,17 @@ impl Replies {
     }
 }
 
+/// Replies in messages of a size that a client takes.
+pub fn in_messages(replies: Vec<Reply>) -> impl Iterator<Item = Vec<Reply>> {
+    let mut left = VecDeque::from(replies);
+    std::iter::from_fn(move || {
+        (!left.is_empty()).then(|| {
+            let count = prefix(&left);
+            left.drain(..count).collect()
+        })
+    })
+}
+
 fn bytes_of(reply: &Reply) -> usize {
     match &reply.outcome {
         Outcome::Done(result) => REPLY_HEADER_BYTES + result.len(),
@@ -310,6 +321,15 @@ mod tests {
         clients.down(&ids[0]);
         assert_eq!(drained(&mut clients).iter().map(|(_, count)| count).sum::<usize>(), 11);
         assert_eq!(collect(&mut clients, &ids[2], 40, 1_000), 10);
+    }
+
+    #[test]
+    fn what_a_core_replies_is_told_in_messages_of_a_size() {
+        let reply = |number| Reply { number, outcome: Outcome::Done(vec![0; 400 << 10].into()) };
+        let messages: Vec<usize> =
+            in_messages((0..5).map(reply).collect()).map(|it| it.len()).collect();
+        assert_eq!(messages, [2, 2, 1]);
+        assert_eq!(in_messages(Vec::new()).count(), 0);
     }
 
     #[test]

@@ -27,12 +27,12 @@ pub struct Surroundings<'a> {
 
 impl<D: Disk> Machine<'_, D> {
     /// Takes note of where the core is, and says in the log which view changes have begun.
-    pub(crate) fn observe(&mut self) {
+    pub(crate) fn take_stock(&mut self) {
         let (core, now_ms) = (&self.engine.core, self.engine.now_ms);
         let status = core.status();
         let look = self.look(&status, now_ms);
         self.approach.look(look);
-        for change in self.meter.observe(&status, || core.statuses(), now_ms) {
+        for change in self.meter.compare(&status, || core.statuses(), now_ms) {
             let (slot, pillar) = (status.committed.0, change.pillar);
             warn!(pillar, view = change.view, slot, reason = change.reason, "view change begins");
         }

@@ -6,7 +6,7 @@ use crate::fault::told;
 use crate::halt::Halt;
 use crate::machine::Machine;
 use crate::observed::{NoticeLog as _, Observed};
-use crate::replying::Outcomes;
+use crate::replying::SlotResults;
 use crate::store::Disk;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::designated_replier::DesignatedReplier;
@@ -55,10 +55,10 @@ impl<D: Disk> Machine<'_, D> {
         let begun = driver.elapsed();
         let mut all: Vec<(ClientId, Vec<Reply>)> = Vec::new();
         let mut notices = R::Notices::default();
-        let mut outcomes = Outcomes::new(&self.engine.core.rules());
+        let mut results = SlotResults::new(&self.engine.core.rules());
         let is_wanted = self.executor.speculate(place, batch, answers, |client, reply| {
             notices.note_open(client, &reply);
-            let is_told = outcomes.note(client, &reply) && answers;
+            let is_told = results.note(client, &reply) && answers;
             match all.last_mut() {
                 _ if !is_told => {}
                 Some((last, replies)) if last == client => replies.push(reply),
@@ -66,7 +66,7 @@ impl<D: Disk> Machine<'_, D> {
             }
         });
         self.check_service()?;
-        self.engine.inward.extend(outcomes.event(place.slot));
+        self.engine.inward.extend(results.event(place.slot));
         self.meter.executed(batch, begun, driver.elapsed());
         self.rest_on_what_is_kept(driver);
         driver.on_notices(notices);
@@ -123,12 +123,7 @@ impl<D: Disk> Machine<'_, D> {
         driver: &mut impl Driver,
     ) {
         if self.replies.contains(&client) {
-            let fault = self.engine.fault;
-            let told = |reply| match told(fault, Notice::Reply(reply)) {
-                Notice::Reply(reply) => Some(reply),
-                Notice::Event { .. } => None,
-            };
-            let replies: Vec<Reply> = replies.into_iter().filter_map(told).collect();
+            let replies = self.as_told(replies);
             let (replies, digests) = match telling {
                 Some(telling) => telling.split(&client, replies),
                 None => (replies, Vec::new()),
@@ -143,6 +138,16 @@ impl<D: Disk> Machine<'_, D> {
                 self.tell_client(client, told, driver);
             }
         }
+    }
+
+    /// Results as this replica tells them.
+    pub(crate) fn as_told(&self, replies: Vec<Reply>) -> Vec<Reply> {
+        let fault = self.engine.fault;
+        let told = |reply| match told(fault, Notice::Reply(reply)) {
+            Notice::Reply(reply) => Some(reply),
+            Notice::Event { .. } => None,
+        };
+        replies.into_iter().filter_map(told).collect()
     }
 
     /// Tells a client something that rests on what was written before.

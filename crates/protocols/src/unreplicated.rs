@@ -48,7 +48,7 @@ impl Protocol for Unreplicated {
         reads: ReadRule::All,
         pillars: false,
         speculative: false,
-        hears_outcomes: false,
+        hears_slot_results: false,
         replies_itself: false,
         counter: Some(Counter::Usig),
     };
@@ -80,7 +80,7 @@ impl Protocol for Unreplicated {
                 | Input::Installed { .. }
                 | Input::Compact
                 | Input::Speculation(_)
-                | Input::Outcome(_)
+                | Input::SlotResults(_)
                 | Input::Replying(_)
                 | Input::Pillar(_),
             )

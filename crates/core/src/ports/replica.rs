@@ -1,9 +1,9 @@
 //! The replica's pair: what every protocol that orders requests needs. What only some need is a
 //! capability, nested in one variant each way.
 
-pub mod outcome;
 pub mod pillar;
 pub mod replying;
+pub mod slot_results;
 pub mod speculation;
 
 use crate::batch::Batch;
@@ -51,7 +51,7 @@ pub enum Input {
     /// To a core that speculates.
     Speculation(speculation::Input),
     /// To a core that hears what came of a slot.
-    Outcome(outcome::Input),
+    SlotResults(slot_results::Input),
     /// To a core that replies to clients itself.
     Replying(replying::Input),
     /// To a core that is one of several whose orders are merged, or that merges them.

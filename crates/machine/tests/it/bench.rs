@@ -1,5 +1,6 @@
 //! A machine, a driver that writes down what it asks for, and a core that orders at once.
 
+use crate::disk::SlowDisk;
 use bytes::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature, Verifier};
 use pentarchy_core::authenticator::Authenticator;
@@ -24,10 +25,11 @@ use pentarchy_machine::fault::Fault;
 use pentarchy_machine::report::{LinkReport, PillarsReport, ProcessReport};
 use pentarchy_machine::{
     Driver, Engine, EngineParts, EpochManager, Halt, HostLimits, Kind, Machine, MachineParts,
-    OneEpoch, Pause, Resuming, Started, StatusReport, Surroundings,
+    ObservedStore, OneEpoch, Pause, Resuming, Started, StatusReport, Surroundings,
 };
 use pentarchy_services::null::Null;
-use pentarchy_storage::kept::Stepped;
+use pentarchy_storage::identity::Identity;
+use pentarchy_storage::kept::{Certificates, DurableStore};
 use std::cell::Cell;
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -45,7 +47,7 @@ const RULES: Rules = Rules {
     reads: ReadRule::All,
     pillars: false,
     speculative: false,
-    hears_outcomes: false,
+    hears_slot_results: false,
     replies_itself: false,
     counter: Some(Counter::Usig),
 };
@@ -99,9 +101,9 @@ impl Driver for Recorder {
     }
 }
 
-/// A machine that keeps nothing, with its driver.
+/// A machine that keeps nothing, or has a disk that is behind, with its driver.
 pub struct Bench {
-    pub machine: Machine<'static, Stepped>,
+    pub machine: Machine<'static, SlowDisk>,
     pub driver: Recorder,
     now_ms: u64,
 }
@@ -120,6 +122,22 @@ impl Bench {
 
     /// The same, of another core.
     pub fn with(me: ReplicaId, core: Started, limits: HostLimits, resumes: bool) -> Self {
+        Self::on(None, me, core, limits, resumes)
+    }
+
+    /// The same, of a replica that keeps what it says.
+    pub fn keeping(disk: SlowDisk, me: ReplicaId, core: Started, limits: HostLimits) -> Self {
+        Self::on(Some(disk), me, core, limits, false)
+    }
+
+    fn on(
+        disk: Option<SlowDisk>,
+        me: ReplicaId,
+        core: Started,
+        limits: HostLimits,
+        resumes: bool,
+    ) -> Self {
+        let store = |disk| DurableStore::new(disk, None, Certificates::default());
         let membership = membership();
         let life = membership.members[usize::from(me.0)].life();
         let epochs = Epochs::new(me, life, membership.clone());
@@ -141,7 +159,7 @@ impl Bench {
             transfer: Transfer::new(me),
             spooling: None,
             epoch_manager: EpochManager::new(epochs, life, Box::new(OneEpoch), sealer, me),
-            store: None,
+            store: disk.map(|disk| ObservedStore::new(store(disk))),
             cache: None,
             resuming: Resuming::new(resumes, Vec::new()),
             is_split: false,
@@ -199,6 +217,14 @@ pub fn pass(from: &mut Bench, me: u16, to: &mut Bench, other: u16) -> usize {
     let count = messages.len();
     to.machine.on_peer(ReplicaId(me), messages.into_iter(), false);
     count
+}
+
+/// An empty disk of this replica.
+pub fn disk(me: ReplicaId) -> SlowDisk {
+    let membership = membership();
+    let incarnation = membership.members[usize::from(me.0)].incarnation;
+    let identity = Identity { group: membership.group, replica: me, incarnation };
+    SlowDisk::new(identity, membership)
 }
 
 pub const fn client(number: u8) -> ClientId {

@@ -3,5 +3,6 @@
 mod admission;
 mod bench;
 mod chain;
+mod disk;
 mod links;
 mod resuming;

@@ -120,7 +120,7 @@ impl Protocol for Hybster {
         reads: ReadRule::All,
         pillars: false,
         speculative: false,
-        hears_outcomes: false,
+        hears_slot_results: false,
         replies_itself: false,
         counter: Some(Counter::Trinx),
     };

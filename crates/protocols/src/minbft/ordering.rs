@@ -25,7 +25,7 @@ impl Variant for Decided {
         reads: ReadRule::All,
         pillars: false,
         speculative: false,
-        hears_outcomes: false,
+        hears_slot_results: false,
         replies_itself: false,
         counter: Some(Counter::Usig),
     };

@@ -67,7 +67,7 @@ impl<W: Views> Variant for Ordered<W> {
         reads: ReadRule::All,
         pillars: false,
         speculative: true,
-        hears_outcomes: false,
+        hears_slot_results: false,
         replies_itself: false,
         counter: Some(W::COUNTER),
     };

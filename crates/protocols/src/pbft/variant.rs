@@ -31,7 +31,7 @@ impl Variant for Decided {
         reads: ReadRule::AllButFaulty,
         pillars: false,
         speculative: false,
-        hears_outcomes: false,
+        hears_slot_results: false,
         replies_itself: false,
         counter: None,
     };

@@ -119,7 +119,7 @@ impl Protocol for Merger {
         reads: ReadRule::All,
         pillars: true,
         speculative: false,
-        hears_outcomes: false,
+        hears_slot_results: false,
         replies_itself: false,
         counter: None,
     };

@@ -32,10 +32,11 @@ impl Merger {
             }
             Input::Installed { slot } => self.on_installed(slot, out),
             Input::Compact => self.tell_compact(out),
-            // The rest is for pillars, which are told it by this.
+            // A round's end is the caller's business; and the merger neither speculates, nor asks
+            // for slot results, nor replies. What else is said among its parts is for a pillar.
             Input::Round { .. }
             | Input::Speculation(_)
-            | Input::Outcome(_)
+            | Input::SlotResults(_)
             | Input::Replying(_)
             | Input::Pillar(_) => {}
         }

@@ -64,7 +64,7 @@ impl Kind {
             reads: ReadRule::AllButFaulty,
             pillars: false,
             speculative: true,
-            hears_outcomes: false,
+            hears_slot_results: false,
             replies_itself: false,
             counter: None,
         }

@@ -215,7 +215,7 @@ pub mod tests {
         reads: ReadRule::All,
         pillars: true,
         speculative: false,
-        hears_outcomes: false,
+        hears_slot_results: false,
         replies_itself: false,
         counter: Some(Counter::Usig),
     };

@@ -107,7 +107,7 @@ impl Protocol for Follow {
         reads: ReadRule::All,
         pillars: false,
         speculative: false,
-        hears_outcomes: false,
+        hears_slot_results: false,
         replies_itself: false,
         counter: Some(Counter::Usig),
     };
@@ -159,7 +159,7 @@ impl Protocol for Follow {
             | Event::Input(
                 Input::Compact
                 | Input::Speculation(_)
-                | Input::Outcome(_)
+                | Input::SlotResults(_)
                 | Input::Replying(_)
                 | Input::Pillar(_),
             ) => {}

@@ -477,7 +477,7 @@ mod tests {
         reads: ReadRule::AllButFaulty,
         pillars: false,
         speculative: true,
-        hears_outcomes: false,
+        hears_slot_results: false,
         replies_itself: false,
         counter: None,
     };

@@ -643,7 +643,7 @@ mod tests {
             reads: ReadRule::All,
             pillars: false,
             speculative: false,
-            hears_outcomes: false,
+            hears_slot_results: false,
             replies_itself: false,
             counter: Some(Counter::Usig),
         };

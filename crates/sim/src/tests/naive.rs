@@ -129,7 +129,7 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
         reads: ReadRule::All,
         pillars: false,
         speculative: false,
-        hears_outcomes: false,
+        hears_slot_results: false,
         replies_itself: false,
         counter: Some(Counter::Usig),
     };
@@ -177,7 +177,7 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
                 Input::Installed { .. }
                 | Input::Compact
                 | Input::Speculation(_)
-                | Input::Outcome(_)
+                | Input::SlotResults(_)
                 | Input::Replying(_)
                 | Input::Pillar(_),
             )

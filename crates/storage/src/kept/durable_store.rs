@@ -94,7 +94,7 @@ struct Cut {
 /// What one replica keeps.
 pub struct DurableStore<B> {
     barrier: Barrier<B>,
-    /// Answers to queries, in the order in which they were asked.
+    /// Answers to queries, and what else clients are told that waits, in order.
     answers: VecDeque<Waiting<(ClientId, ToClient)>>,
     /// Bytes of those.
     answers_bytes: usize,
@@ -161,13 +161,15 @@ impl<B: Backing> DurableStore<B> {
         self.barrier.log_mut()
     }
 
-    /// Something was executed: whoever learns of it by a query must not do so before this replica's
-    /// log says how far it may have come.
+    /// What clients are told from now on must not leave before all that was handed over is durable.
+    /// When something was executed, for one: whoever learns of it by a query must not do so before
+    /// this replica's log says how far it may have come.
     pub fn executed(&mut self) {
         self.executed_behind = self.backing().next();
     }
 
-    /// Has an answer to a query wait, if it must. Gives it back if it may leave.
+    /// Has something that a client is told wait, if it must: an answer to a query, or what a core
+    /// says of results. Gives it back if it may leave.
     pub fn hold_answer(&mut self, client: ClientId, answer: ToClient) -> Option<ToClient> {
         let early = mutant!("kept.answers-before-durable");
         let is_durable = self.executed_behind <= self.barrier.durable();
@@ -177,7 +179,8 @@ impl<B: Backing> DurableStore<B> {
         let bytes = HEADER_BYTES
             + match &answer {
                 ToClient::Answer { result, .. } => result.len(),
-                ToClient::Speculative { replies, .. } => {
+                ToClient::Protocol(message) => message.len(),
+                ToClient::Replies { replies, .. } | ToClient::Speculative { replies, .. } => {
                     let result = |reply: &Reply| match &reply.outcome {
                         Outcome::Done(result) => HEADER_BYTES + result.len(),
                         _ => HEADER_BYTES,

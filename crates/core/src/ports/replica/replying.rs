@@ -1,6 +1,7 @@
 //! The capability to speak with clients: to execute does not mean to reply. A core that replies
 //! itself says so in its rules ([`Rules::replies_itself`](crate::protocol::Rules::replies_itself));
-//! its host then tells no client what came of a request.
+//! its host then tells no client what came of a request. Such a core does not speculate: what it is
+//! asked for is final, and so is what it replies.
 
 use crate::ids::ClientId;
 use crate::ports::client::Reply;
@@ -10,11 +11,12 @@ use bytes::Bytes;
 /// What the host tells a core that replies itself.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Input {
-    /// A client asks again for what is settled.
+    /// A client asks again for what is settled. At most once in a round for each client; never
+    /// while the replica has not resumed: the client has to ask again then.
     Asked {
         /// The client.
         client: ClientId,
-        /// What the client table has for it.
+        /// What the client table has for it, by ascending number.
         replies: Vec<Reply>,
     },
 }

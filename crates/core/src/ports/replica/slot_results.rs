@@ -1,5 +1,5 @@
 //! The capability to hear what came of a slot. A core that wants it says so in its rules
-//! ([`Rules::hears_outcomes`](crate::protocol::Rules::hears_outcomes)).
+//! ([`Rules::hears_slot_results`](crate::protocol::Rules::hears_slot_results)).
 
 use crate::digest::{Digest, Hasher};
 use crate::ids::{ClientId, Slot};
@@ -7,11 +7,18 @@ use crate::ports::client::Reply;
 use crate::wire::Wire as _;
 use alloc::vec::Vec;
 
-/// What the host tells a core that hears of outcomes.
+/// What the host tells a core that hears what came of slots.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Input {
     /// Answer to [`Execute`](super::Output::Execute) or
-    /// [`Speculate`](super::speculation::Output::Speculate), before anything from outside.
+    /// [`Speculate`](super::speculation::Output::Speculate), before anything from outside. A slot
+    /// that is not executed has no answer, and a core must not wait for one for ever:
+    ///
+    /// - while an installed state is being made durable, nothing is executed: then
+    ///   [`Installed`](super::Input::Installed) is what it hears;
+    /// - behind the last slot of the epoch nothing is. If that slot was executed speculatively, a
+    ///   [`Rollback`](super::speculation::Output::Rollback) to before it leads on; else the epoch
+    ///   is over, and so is this core.
     Executed {
         /// The slot.
         slot: Slot,
@@ -46,6 +53,6 @@ impl Results {
 
 impl From<Input> for super::Input {
     fn from(input: Input) -> Self {
-        Self::Outcome(input)
+        Self::SlotResults(input)
     }
 }
