@@ -144,7 +144,8 @@ impl<C: Framed> Frame<C> {
 
     /// Sees to it that what others ask for is forgotten once they no longer do, also if nothing is
     /// open and this replica does not tick. To tick until then would not do: peers would answer the
-    /// reports of such ticks, and who objects to its primary would repeat its ask in answer to each.
+    /// reports of such ticks, and who objects to its primary would repeat its ask in answer to
+    /// each.
     fn time_asks(&mut self, out: &mut Effects<C>) {
         let mine_may_end = self.own.asked.is_some() && !self.led_by_liar();
         if !self.asks_timed && (mine_may_end || self.asks.has_others(self.me)) {
