@@ -178,11 +178,13 @@ impl<'a> World<'a> {
     }
 
     /// Whether a replica may find that it cannot go on as whom it was. Who ended and comes back
-    /// with all that it had remembers.
+    /// with all that it had remembers. Who has no counter any more, and has not noticed, is going
+    /// to forget.
     fn may_forget(&self, index: usize) -> bool {
         let forget = |replica: &&Replica<'_>| {
             replica.adversary.is_some()
                 || replica.behind
+                || replica.has_no_counter
                 || (replica.crashed && !replica.node.is_dead())
         };
         let mut others: ReplicaSet =
