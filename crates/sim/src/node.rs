@@ -340,12 +340,11 @@ impl<'f> ReplicaNode<'f> {
         self.epoch() != self.machine.epoch() || self.executor().is_ending()
     }
 
-    /// What the device of another replica had certified last of what this one saw, and can tell
-    /// it if it asks; none if nothing.
+    /// What the device of another replica had certified last of what the core of this one was
+    /// handed in its epoch; none if nothing.
     #[must_use]
-    pub fn has_seen(&self, replica: ReplicaId) -> Option<Position> {
-        let seen = self.machine.has_seen(replica);
-        seen.into_iter().map(|(_, ui)| ui.position).max()
+    pub fn was_handed(&self, replica: ReplicaId) -> Option<Position> {
+        self.watch.handed.get(&replica).copied()
     }
 
     /// Whether the epoch counts by its device.

@@ -4,7 +4,7 @@ use crate::swarm::factories;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_sim::crypto::Means;
 use pentarchy_sim::rng::Rng;
-use pentarchy_sim::run::run_options;
+use pentarchy_sim::run::{Summary, run_options, run_seed};
 use pentarchy_sim::swarm::{Disturbance, Failure, Options, SimConfig, Target};
 
 /// One replica is about to forget, as its counter is gone, and has not noticed: so the disk of
@@ -32,4 +32,30 @@ fn who_loses_its_counter_and_whose_disk_rots_are_not_more_than_may_forget() {
         resumed += summary.unwrap_or_else(|violation| panic!("{violation}")).resumed;
     }
     assert!(resumed > 0, "nobody came back with its disk");
+}
+
+/// The worlds of the first seeds in which disks are put back from copies.
+fn old_copies(protocol: &str, worlds: usize) -> Vec<Summary> {
+    let config = SimConfig { requests: 200, ..SimConfig::default() };
+    let factories = factories(protocol);
+    let is_put_back = |seed: &u64| {
+        let options = Options::draw(&mut Rng::new(*seed), &config, &factories.rules);
+        let failure = |(_, it): &(_, Disturbance)| {
+            matches!(it, Disturbance::Stop { failure: Failure::PutBack, .. })
+        };
+        options.disturbances.iter().any(failure)
+    };
+    let run = |seed| run_seed(seed, &config, &factories);
+    let outcomes = (0..).filter(is_put_back).take(worlds).map(run);
+    outcomes.map(|it| it.unwrap_or_else(|violation| panic!("{violation}"))).collect()
+}
+
+#[test]
+fn who_is_put_back_to_an_old_copy_is_told_and_ends() {
+    for protocol in ["minbft", "hybster", "minzyzzyva"] {
+        let summaries = old_copies(protocol, 12);
+        let rewound: u64 = summaries.iter().map(|summary| summary.rewound).sum();
+        eprintln!("{protocol}: {rewound} of {} rewound", summaries.len());
+        assert!(rewound > 0, "{protocol}: nobody was told that its disk is old");
+    }
 }

@@ -38,6 +38,7 @@ fn random_worlds_find_seeded_bugs_of_the_machine() {
         ("resuming.asks-nobody", "durability"),
         ("links.known-clients-only", "liveness"),
         ("engine.goes-on-without-counter", "counter_loss"),
+        ("resuming.first-seen-stays", "durability"),
     ];
     find_all("minbft", &expected);
 }

@@ -233,7 +233,8 @@ impl<'a> World<'a> {
     }
 
     /// Whether all others can tell a replica whose disk was put back from a copy of this epoch that
-    /// its device has certified more than that: none is faulty, and none has forgotten.
+    /// its device has certified more than that: none is faulty, and none has forgotten. The world
+    /// goes by what their cores were handed, not by what they noted of that.
     fn others_know(&self, index: usize, epoch: Epoch, device: &SharedDevice) -> bool {
         let id = self.replicas[index].id;
         let memories = device.lock().expect("a device does not panic").memories();
@@ -241,7 +242,7 @@ impl<'a> World<'a> {
         let knows = |(other, replica): (usize, &Replica<'_>)| {
             let node = &replica.node;
             let is_well = !replica.is_faulty() && node.epoch() == epoch && !node.is_ending();
-            other == index || (is_well && node.has_seen(id) > last)
+            other == index || (is_well && node.was_handed(id) > last)
         };
         self.replicas.iter().enumerate().all(knows)
     }

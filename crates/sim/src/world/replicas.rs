@@ -232,6 +232,7 @@ impl World<'_> {
                 }
                 Act::Saw(Observation::LostCounter) => self.begin_anew(index),
                 Act::Saw(Observation::Rewound(_)) if self.replicas[index].doubtful => {
+                    self.rewound += u64::from(self.replicas[index].put_back.is_some());
                     self.begin_anew(index);
                 }
                 Act::Saw(seen) => {
