@@ -190,6 +190,7 @@ const AFTERMATH: Micros = 1_000_000;
 
 /// See the [module](self).
 pub struct World<'a> {
+    seed: u64,
     options: Options,
     factories: Factories<'a>,
     crypto: Arc<Crypto>,
@@ -248,6 +249,7 @@ impl<'a> World<'a> {
         let first = Arc::new(Membership { lane, ..membership(seed, options.n, options.f) });
         let network = Network::new(options.network.clone(), rng.fork());
         let mut world = Self {
+            seed,
             factories: *factories,
             crypto: crypto.clone(),
             ids: ids.clone(),
