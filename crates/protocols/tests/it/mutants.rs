@@ -60,7 +60,7 @@ fn random_worlds_find_seeded_bugs_of_pbft() {
 #[test]
 fn random_worlds_find_seeded_bugs_of_hybrid_pbft() {
     let expected = [
-        ("hybrid-pbft.mac-not-checked", "evidence"),
+        ("hybrid-pbft.mac-not-checked", "leaving"),
         ("hybrid-pbft.mac-taken-for-unique", "agreement"),
     ];
     find_all("hybrid-pbft", &expected);
