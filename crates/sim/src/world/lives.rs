@@ -172,7 +172,7 @@ impl<'a> World<'a> {
     fn forget_what_others_said(&mut self) {
         for index in 0..self.replicas.len() {
             if self.replicas[index].put_back.is_some() {
-                self.begin_anew(index);
+                self.end_life(index);
             }
         }
     }
@@ -254,7 +254,7 @@ impl<'a> World<'a> {
             Some(of) if of == epoch && is_answered => Err(durability::spoke(replica.id)),
             // It was cut off for too long: that nobody told it is nobody's fault.
             Some(of) if of == epoch => {
-                self.begin_anew(index);
+                self.end_life(index);
                 Ok(())
             }
             // What it promised was of an epoch that is over.
@@ -266,7 +266,7 @@ impl<'a> World<'a> {
     }
 
     /// A replica's disk is of no use any more: it ends, and comes back as another life.
-    pub(super) fn begin_anew(&mut self, index: usize) {
+    pub(super) fn end_life(&mut self, index: usize) {
         let replica = &mut self.replicas[index];
         (replica.crashed, replica.returns, replica.behind) = (true, true, true);
         replica.put_back = None;

@@ -230,10 +230,10 @@ impl World<'_> {
                 Act::Saw(Observation::Resumes { epoch, is_answered }) => {
                     verdict = verdict.and(self.on_resumed(index, epoch, is_answered));
                 }
-                Act::Saw(Observation::LostCounter) => self.begin_anew(index),
+                Act::Saw(Observation::LostCounter) => self.end_life(index),
                 Act::Saw(Observation::Rewound(_)) if self.replicas[index].doubtful => {
                     self.rewound += u64::from(self.replicas[index].put_back.is_some());
-                    self.begin_anew(index);
+                    self.end_life(index);
                 }
                 Act::Saw(seen) => {
                     ran |= matches!(seen, Observation::Executed { .. });
