@@ -15,7 +15,7 @@ use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Reject, TimerKey, To};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Wire as _, Writer};
-use pentarchy_machine::{Driver, Kind, NoticeLog, Observed, Pause, Sent};
+use pentarchy_machine::{Driver, HangUp, Kind, NoticeLog, Observed, Pause, Sent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -303,9 +303,11 @@ impl Driver for SimDriver<'_> {
         true
     }
 
-    fn hang_up(&mut self, client: &ClientId, reason: &'static str) {
-        let malformed = reason == "malformed message";
-        let why = if malformed { Reject::Malformed } else { Reject::BadRequest };
+    fn hang_up(&mut self, client: &ClientId, why: HangUp) {
+        let why = match why {
+            HangUp::Malformed => Reject::Malformed,
+            HangUp::NotItsOwn | HangUp::NotAuthentic => Reject::BadRequest,
+        };
         if let Some(index) = self.watch.index(client) {
             self.saw(Observation::Rejected { from: Address::Client(index), why });
             self.watch.hung_up.push(index);
