@@ -265,6 +265,12 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Others have seen more of a replica than its disk has, which is damaged or old.
+    pub(super) fn on_rewound(&mut self, index: usize) {
+        self.rewound += u64::from(self.replicas[index].put_back.is_some());
+        self.end_life(index);
+    }
+
     /// A replica's disk is of no use any more: it ends, and comes back as another life.
     pub(super) fn end_life(&mut self, index: usize) {
         let replica = &mut self.replicas[index];

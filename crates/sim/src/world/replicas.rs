@@ -232,8 +232,7 @@ impl World<'_> {
                 }
                 Act::Saw(Observation::LostCounter) => self.end_life(index),
                 Act::Saw(Observation::Rewound(_)) if self.replicas[index].doubtful => {
-                    self.rewound += u64::from(self.replicas[index].put_back.is_some());
-                    self.end_life(index);
+                    self.on_rewound(index);
                 }
                 Act::Saw(seen) => {
                     ran |= matches!(seen, Observation::Executed { .. });
