@@ -119,6 +119,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("links.known-clients-only", "a client that connects again is told nothing"),
     mutant("engine.goes-on-without-counter", "what the counter refuses to certify is left out"),
     mutant("resuming.asks-nobody", "a replica that goes on from its folder asks nobody"),
+    mutant("resuming.first-seen-stays", "of what a peer said the first is noted, not the last"),
     mutant("resuming.any-epoch-counts", "who is in another epoch than the asker answers it too")
         .scheduled(),
     mutant("resuming.asks-for-ever", "who goes on from a folder asks in every epoch").scheduled(),

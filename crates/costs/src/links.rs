@@ -7,7 +7,7 @@ use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::protocol::{Delay, TimerKey};
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_machine::report::LinkReport;
-use pentarchy_machine::{Driver, Kind, Observed, Pause, Work};
+use pentarchy_machine::{Driver, HangUp, Kind, Observed, Pause, Work};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -122,8 +122,8 @@ impl Driver for LinksDriver<'_> {
         });
         true
     }
-    fn hang_up(&mut self, client: &ClientId, reason: &'static str) {
-        panic!("all clients in here are correct: {client}, {reason}");
+    fn hang_up(&mut self, client: &ClientId, why: HangUp) {
+        panic!("all clients in here are correct: {client}, {}", why.text());
     }
     fn pause_client(&mut self, client: &ClientId, _: Pause) {
         panic!("no client in here sends more than there is room for: {client}");

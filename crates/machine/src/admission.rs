@@ -1,7 +1,7 @@
 //! Clients' messages on their way to the core.
 
 use crate::checking::{Checked, UnderCheck};
-use crate::driver::{Driver, Pause};
+use crate::driver::{Driver, HangUp, Pause};
 use crate::halt::Halt;
 use crate::machine::Machine;
 use crate::observed::Observed;
@@ -84,7 +84,7 @@ impl<D: Disk> Machine<'_, D> {
             Ok(ToReplica::Resume { from }) => self.on_resume(client, from, driver),
             Err(_) => {
                 self.engine.counters.client_malformed += 1;
-                driver.hang_up(&client, "malformed message");
+                driver.hang_up(&client, HangUp::Malformed);
             }
         }
     }
@@ -106,7 +106,7 @@ impl<D: Disk> Machine<'_, D> {
     fn on_request(&mut self, client: ClientId, envelope: Arc<Envelope>, driver: &mut impl Driver) {
         if envelope.client != client {
             self.engine.counters.client_wrong_author += 1;
-            return driver.hang_up(&client, "not its own request");
+            return driver.hang_up(&client, HangUp::NotItsOwn);
         }
         if self.is_settled(&envelope) {
             self.answer_settled(envelope, driver);
@@ -277,7 +277,7 @@ impl<D: Disk> Machine<'_, D> {
         for client in &bad {
             if self.replies.contains(client) {
                 self.engine.counters.client_bad_auth += 1;
-                driver.hang_up(client, "request not authentic");
+                driver.hang_up(client, HangUp::NotAuthentic);
             }
         }
         envelopes.retain(|envelope| bad.binary_search(&envelope.client).is_err());

@@ -20,6 +20,29 @@ pub enum Pause {
     Flood,
 }
 
+/// Why a client's connection ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HangUp {
+    /// It sent what is no message.
+    Malformed,
+    /// It sent a request in another client's name.
+    NotItsOwn,
+    /// It sent a request that does not convince.
+    NotAuthentic,
+}
+
+impl HangUp {
+    /// In words, for logs.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed message",
+            Self::NotItsOwn => "not its own request",
+            Self::NotAuthentic => "request not authentic",
+        }
+    }
+}
+
 /// A piece of a machine's work that a driver may want to measure apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
@@ -43,7 +66,7 @@ pub trait Driver {
     fn send_client(&mut self, client: &ClientId, message: &ToClient) -> bool;
 
     /// Ends a client's connection.
-    fn hang_up(&mut self, client: &ClientId, reason: &'static str);
+    fn hang_up(&mut self, client: &ClientId, why: HangUp);
 
     /// Does not read a client for a moment.
     fn pause_client(&mut self, client: &ClientId, pause: Pause);

@@ -81,7 +81,7 @@ mod store;
 mod transfers;
 
 pub use beginning::{BeginError, Beginning, Begun, Kept};
-pub use driver::{Driver, Kind, Pause, Work};
+pub use driver::{Driver, HangUp, Kind, Pause, Work};
 pub use engine::{Engine, EngineParts, PROTOCOL};
 pub use epochs::{EPOCHS, EpochManager, Sealer};
 pub use factory::{EpochFactory, OneEpoch, Split, Started};

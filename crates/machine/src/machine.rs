@@ -256,6 +256,21 @@ impl<'f, D: Disk> Machine<'f, D> {
         self.step(event, driver)
     }
 
+    /// The round is over for a replica whose core is kept from everything: epochs and the transfer
+    /// of state go on without it. For drivers of faulty replicas.
+    ///
+    /// # Errors
+    /// [`Halt`]
+    pub fn end_round_without_core(
+        &mut self,
+        now: Millis,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        self.round_ms = self.engine.now_ms;
+        self.on_round(now, driver)?;
+        self.release(driver)
+    }
+
     /// A timer ran out.
     ///
     /// # Errors

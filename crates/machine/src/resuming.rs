@@ -117,7 +117,8 @@ impl Seen {
         }
         let counter = (*author, ui.instance);
         let known = lasts.of.get(&counter).map(|(_, ui)| ui.position);
-        if known < Some(ui.position) {
+        let is_later = known < Some(ui.position);
+        if known.is_none() || (is_later && !mutant!("resuming.first-seen-stays")) {
             lasts.of.insert(counter, (*digest, *ui));
         }
     }
@@ -264,12 +265,6 @@ impl<D: Disk> Machine<'_, D> {
     #[must_use]
     pub const fn is_resuming(&self) -> bool {
         self.resuming.since.is_some()
-    }
-
-    /// The last statements of a replica's counters that this one saw in the present epoch.
-    #[must_use]
-    pub fn has_seen(&self, replica: ReplicaId) -> Vec<(Digest, Ui)> {
-        self.resuming.seen_of(self.engine.epoch, replica)
     }
 
     /// Asks the peers that have not answered; goes on when enough have, or have not for long

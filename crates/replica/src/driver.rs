@@ -9,7 +9,7 @@ use pentarchy_core::protocol::{Delay, Timeouts, TimerKey};
 use pentarchy_core::wire::Writer;
 use pentarchy_io::clock::Clock;
 use pentarchy_machine::report::LinkReport;
-use pentarchy_machine::{Driver, Kind, Pause};
+use pentarchy_machine::{Driver, HangUp, Kind, Pause};
 use std::time::Duration;
 
 /// Of one thread.
@@ -63,9 +63,9 @@ impl Driver for SocketDriver {
         let Some(token) = self.network.clients.token(client) else { return true };
         self.network.send_client(token, self.now_ms, message)
     }
-    fn hang_up(&mut self, client: &ClientId, reason: &'static str) {
+    fn hang_up(&mut self, client: &ClientId, why: HangUp) {
         if let Some(token) = self.network.clients.token(client) {
-            self.network.close(token, self.now_ms, reason);
+            self.network.close(token, self.now_ms, why.text());
         }
     }
     fn pause_client(&mut self, client: &ClientId, pause: Pause) {

@@ -235,11 +235,15 @@ impl HostileClient {
     }
 
     fn forge(&mut self, harm: &mut Harm) {
-        let number = self.number();
+        // It does not know what the victim has asked so far, and the next numbers alone are news.
+        let number = self.number() + self.rng.below(CLIENT_WINDOW / 2);
         let mut draft = self.draft(&[number], harm);
         let good = self.crypto.seal(draft.clone());
+        let mut to = self.some();
         let bytes = match self.rng.below(4) {
             0 => {
+                // Whoever might believe it.
+                to = self.all();
                 draft.client = self.victim;
                 let auth = self.auth_for(&draft, good.auth);
                 ToReplica::Request(Arc::new(draft.seal(auth))).to_bytes()
@@ -261,7 +265,6 @@ impl HostileClient {
                 whole.slice(..self.rng.below(whole.len() as u64) as usize)
             }
         };
-        let to = self.some();
         self.send(to, &bytes, harm);
     }
 

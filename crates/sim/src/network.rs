@@ -157,10 +157,20 @@ impl Network {
         self.options.slow_links = 0;
     }
 
+    fn blocks(&self, from: Address, to: Address) -> bool {
+        let cut = self.cuts.iter().any(|(_, cut)| cut.blocks(from, to));
+        cut || self.partitions.iter().any(|(_, pillar_cores)| pillar_cores.blocks(from, to))
+    }
+
+    /// Whether these two cannot make a connection: not all that one says would reach the other.
+    #[must_use]
+    pub fn parts(&self, one: Address, other: Address) -> bool {
+        self.blocks(one, other) || self.blocks(other, one)
+    }
+
     /// When a message that leaves now arrives: never, once or twice.
     pub fn arrivals(&mut self, now: Micros, from: Address, to: Address) -> [Option<Micros>; 2] {
-        let cut = self.cuts.iter().any(|(_, cut)| cut.blocks(from, to));
-        if cut || self.partitions.iter().any(|(_, pillar_cores)| pillar_cores.blocks(from, to)) {
+        if self.blocks(from, to) {
             return [None, None];
         }
         let lost = self.rng.chance(self.options.loss_ppm);
@@ -224,6 +234,16 @@ mod tests {
         assert!(!passes(&mut network, CLIENT, A) && passes(&mut network, CLIENT, B));
         network.mend(2);
         assert!(passes(&mut network, A, B) && passes(&mut network, A, CLIENT));
+    }
+
+    #[test]
+    fn who_hears_only_one_way_has_no_connection() {
+        let mut network = Network::new(NetworkOptions::default(), Rng::new(1));
+        network.cut(1, cut(false, true));
+        assert!(network.parts(A, B) && network.parts(B, A) && network.parts(CLIENT, A));
+        assert!(!network.parts(B, CLIENT));
+        network.mend(1);
+        assert!(!network.parts(A, B) && !network.parts(A, CLIENT));
     }
 
     #[test]

@@ -267,7 +267,9 @@ impl<'f> ReplicaNode<'f> {
 
     /// Has the machine do what leads to this event of the core.
     fn feed(&mut self, event: CoreEvent, out: &mut Vec<Act>) {
-        self.drive(out, |machine, driver| machine.feed(event, driver));
+        if !self.is_mute() {
+            self.drive(out, |machine, driver| machine.feed(event, driver));
+        }
     }
 
     /// What it can check in the epoch of its core.
@@ -340,12 +342,11 @@ impl<'f> ReplicaNode<'f> {
         self.epoch() != self.machine.epoch() || self.executor().is_ending()
     }
 
-    /// What the device of another replica had certified last of what this one saw, and can tell
-    /// it if it asks; none if nothing.
+    /// What the device of another replica had certified last of what the core of this one was
+    /// handed in its epoch; none if nothing.
     #[must_use]
-    pub fn has_seen(&self, replica: ReplicaId) -> Option<Position> {
-        let seen = self.machine.has_seen(replica);
-        seen.into_iter().map(|(_, ui)| ui.position).max()
+    pub fn was_handed(&self, replica: ReplicaId) -> Option<Position> {
+        self.watch.handed.get(&replica).copied()
     }
 
     /// Whether the epoch counts by its device.
@@ -460,8 +461,11 @@ impl<'f> ReplicaNode<'f> {
 
     /// All that had arrived was delivered.
     pub fn on_round(&mut self, out: &mut Vec<Act>) {
-        let now = self.now;
+        let (now, is_mute) = (self.now, self.is_mute());
         self.drive(out, |machine, driver| {
+            if is_mute {
+                return machine.end_round_without_core(now, driver);
+            }
             machine.deliver_clients(now, driver)?;
             machine.end_round(true, now, driver)
         });

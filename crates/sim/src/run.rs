@@ -128,6 +128,8 @@ pub struct Summary {
     pub restarts: u64,
     /// Replicas that started again with their disks.
     pub resumed: u64,
+    /// Those that ended since others had seen more of them than their disks had.
+    pub rewound: u64,
     /// How often power or a disk failed, by what that interrupted or came before.
     pub crash_points: BTreeMap<&'static str, u64>,
     /// Epochs that began behind the first one.
@@ -158,6 +160,7 @@ impl fmt::Display for Summary {
         write!(out, "messages={} rejected={} ", self.messages, self.rejected)?;
         write!(out, "lies={} found={:?} undecided={} ", self.lies, self.found, self.undecided)?;
         write!(out, "restarts={} resumed={} ", self.restarts, self.resumed)?;
+        write!(out, "rewound={} ", self.rewound)?;
         write!(out, "crash_points={:?} epochs={} ", self.crash_points, self.epochs)?;
         write!(out, "crashed={} adversaries={:?} ", self.crashed, self.adversaries)?;
         write!(out, "hostile={:?} faults={:?} ", self.hostile, self.faults)?;

@@ -270,6 +270,9 @@ impl Options {
         if rules.speculative && config.faults && config.byzantine && !config.hostile_only {
             options.draw_installs(&mut aside, config.liveness_timeouts);
         }
+        if config.faults && config.byzantine && !config.hostile_only {
+            options.draw_collusion(&mut aside);
+        }
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.
             options.byzantine.clear();
@@ -513,6 +516,38 @@ impl Options {
         }
         if self.means == Means::Macs && rng.percent(50) {
             self.hostile.push(Hostility::PartialMacs);
+        }
+    }
+
+    /// A replica takes of a client's connection only what is that client's. So what a client forges
+    /// in another's name comes to the device of a replica only if a member passes it on: where
+    /// devices are to see through that, some member does, if one may be faulty. Some worlds are
+    /// about that.
+    fn draw_collusion(&mut self, rng: &mut Rng) {
+        if self.means != Means::Session || self.device != DeviceFault::None {
+            return;
+        }
+        if rng.percent(15) && !self.is_calm() && !self.hostile.contains(&Hostility::Forge) {
+            self.hostile.push(Hostility::Forge);
+        }
+        if !self.hostile.contains(&Hostility::Forge) {
+            return;
+        }
+        let speaks = |it: &Behaviour| {
+            let is_mute =
+                matches!(it, Behaviour::Silent { .. } | Behaviour::Forge { alone: true, .. });
+            !is_mute && !matches!(it, Behaviour::Twin | Behaviour::Rot { .. })
+        };
+        let habit = Behaviour::Impostor { rate_ppm: 0 };
+        let able = |(_, habits): &&mut (ReplicaId, Vec<Behaviour>)| habits.iter().all(speaks);
+        if let Some((_, habits)) = self.byzantine.iter_mut().find(able) {
+            if !habits.iter().any(|it| it.name() == habit.name()) {
+                habits.push(habit);
+            }
+        } else if self.byzantine.len() < self.f {
+            let is_free = |id: &ReplicaId| self.byzantine.iter().all(|(known, _)| known != id);
+            let free: Vec<_> = (0..self.n as u16).map(ReplicaId).filter(is_free).collect();
+            self.byzantine.push((*rng.pick(&free), vec![habit]));
         }
     }
 

@@ -190,6 +190,7 @@ const AFTERMATH: Micros = 1_000_000;
 
 /// See the [module](self).
 pub struct World<'a> {
+    seed: u64,
     options: Options,
     factories: Factories<'a>,
     crypto: Arc<Crypto>,
@@ -199,6 +200,8 @@ pub struct World<'a> {
     restarts: u64,
     /// Replicas that started again with what they had kept.
     resumed: u64,
+    /// Those that ended since their disks had been put back from copies.
+    rewound: u64,
     /// Before or in the middle of what power or disk failed, and how often.
     crash_points: BTreeMap<&'static str, u64>,
     now: Micros,
@@ -246,12 +249,14 @@ impl<'a> World<'a> {
         let first = Arc::new(Membership { lane, ..membership(seed, options.n, options.f) });
         let network = Network::new(options.network.clone(), rng.fork());
         let mut world = Self {
+            seed,
             factories: *factories,
             crypto: crypto.clone(),
             ids: ids.clone(),
             membership: first.clone(),
             restarts: 0,
             resumed: 0,
+            rewound: 0,
             crash_points: BTreeMap::new(),
             now: 0,
             sequence: 0,
@@ -574,7 +579,7 @@ impl<'a> World<'a> {
         let faults = self.options.disturbances.iter();
         summary.faults = faults.map(|(_, disturbance)| disturbance.name()).collect();
         summary.restarts = self.restarts;
-        summary.resumed = self.resumed;
+        (summary.resumed, summary.rewound) = (self.resumed, self.rewound);
         summary.crash_points = self.crash_points.clone();
         summary.audit = self.audit.digest();
         Ok(summary)

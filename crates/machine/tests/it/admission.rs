@@ -5,7 +5,7 @@ use bytes::Bytes;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::limits::PENDING_CLIENT_ENVELOPES_MAX;
 use pentarchy_core::ports::client::ToClient;
-use pentarchy_machine::{HostLimits, Pause};
+use pentarchy_machine::{HangUp, HostLimits, Pause};
 
 const HONEST: ClientId = client(1);
 const LIAR: ClientId = client(2);
@@ -62,7 +62,7 @@ fn a_client_whose_requests_are_not_authentic_is_hung_up_on_alone() {
         (HONEST, request(HONEST, 1, true)),
     ];
     bench.round(1, &sent).unwrap();
-    assert_eq!(bench.driver.hung_up, [(LIAR, "request not authentic")]);
+    assert_eq!(bench.driver.hung_up, [(LIAR, HangUp::NotAuthentic)]);
     assert_eq!(bench.take_results(), [(HONEST, 1)]);
     assert_eq!(bench.status().counters.client_bad_auth, 1);
 }
@@ -72,7 +72,7 @@ fn nobody_sends_what_another_client_wrote() {
     let mut bench = bench(HostLimits::default());
     bench.round(1, &[(LIAR, request(HONEST, 1, true))]).unwrap();
     bench.round(1, &[(LIAR, Bytes::from_static(b"\xff"))]).unwrap();
-    let expected = [(LIAR, "not its own request"), (LIAR, "malformed message")];
+    let expected = [(LIAR, HangUp::NotItsOwn), (LIAR, HangUp::Malformed)];
     assert_eq!(bench.driver.hung_up, expected);
     let counters = bench.status().counters;
     assert_eq!((counters.client_wrong_author, counters.client_malformed), (1, 1));

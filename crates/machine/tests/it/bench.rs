@@ -24,8 +24,8 @@ use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_machine::fault::Fault;
 use pentarchy_machine::report::{LinkReport, PillarsReport, ProcessReport};
 use pentarchy_machine::{
-    Driver, Engine, EngineParts, EpochManager, Halt, HostLimits, Kind, Machine, MachineParts,
-    ObservedStore, OneEpoch, Pause, Resuming, Started, StatusReport, Surroundings,
+    Driver, Engine, EngineParts, EpochManager, Halt, HangUp, HostLimits, Kind, Machine,
+    MachineParts, ObservedStore, OneEpoch, Pause, Resuming, Started, StatusReport, Surroundings,
 };
 use pentarchy_services::null::Null;
 use pentarchy_storage::identity::Identity;
@@ -57,7 +57,7 @@ const RULES: Rules = Rules {
 pub struct Recorder {
     pub to_peers: Vec<(ReplicaId, Kind, Bytes)>,
     pub to_clients: Vec<(ClientId, ToClient)>,
-    pub hung_up: Vec<(ClientId, &'static str)>,
+    pub hung_up: Vec<(ClientId, HangUp)>,
     pub paused: Vec<(ClientId, Pause)>,
     pub paused_peers: Vec<ReplicaId>,
     now_ms: Cell<u64>,
@@ -77,8 +77,8 @@ impl Driver for Recorder {
         self.to_clients.push((*client, message.clone()));
         true
     }
-    fn hang_up(&mut self, client: &ClientId, reason: &'static str) {
-        self.hung_up.push((*client, reason));
+    fn hang_up(&mut self, client: &ClientId, why: HangUp) {
+        self.hung_up.push((*client, why));
     }
     fn pause_client(&mut self, client: &ClientId, pause: Pause) {
         self.paused.push((*client, pause));

@@ -11,6 +11,7 @@ mod hand;
 mod hybrid;
 mod hybster;
 mod installed;
+mod losses;
 mod minzyzzyva;
 mod moving_on;
 mod mutants;

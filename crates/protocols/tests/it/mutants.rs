@@ -17,6 +17,12 @@ fn subject(name: &str) -> Option<Subject<'static>> {
     Some(Subject { factories: factories(name), explored: explored_as(name), starts })
 }
 
+/// A seeded bug of these tests shows in one of so many worlds.
+const SEEDS_MAX: u64 = 60;
+
+/// The same of one that only a theme shows which few worlds have, or which these seeds show late.
+const SEEDS_OF_RARE_MAX: u64 = 240;
+
 /// One bug of each part that random worlds break within a few seeds, and what names it.
 #[test]
 fn random_worlds_find_seeded_bugs() {
@@ -30,7 +36,8 @@ fn random_worlds_find_seeded_bugs() {
     find_all("minbft", &expected);
 }
 
-/// What surrounds the core of a replica.
+/// What surrounds the core of a replica. Old copies, lost connections and dying counters are themes
+/// of their own.
 #[test]
 fn random_worlds_find_seeded_bugs_of_the_machine() {
     let expected = [
@@ -38,8 +45,9 @@ fn random_worlds_find_seeded_bugs_of_the_machine() {
         ("resuming.asks-nobody", "durability"),
         ("links.known-clients-only", "liveness"),
         ("engine.goes-on-without-counter", "counter_loss"),
+        ("resuming.first-seen-stays", "durability"),
     ];
-    find_all("minbft", &expected);
+    find_all_in(SEEDS_OF_RARE_MAX, "minbft", &expected);
 }
 
 #[test]
@@ -51,15 +59,16 @@ fn random_worlds_find_seeded_bugs_of_pbft() {
         ("frame.leave-on-f-asks", "panic"),
         ("pbft.nothing-taken-over", "liveness"),
         ("frame.never-forwards", "stability"),
-        ("frame.slots-not-passed-on", "stability"),
     ];
     find_all("pbft", &expected);
+    // Other hunts take 11 worlds, and this one 88.
+    find_all_in(SEEDS_OF_RARE_MAX, "pbft", &[("frame.slots-not-passed-on", "stability")]);
 }
 
 #[test]
 fn random_worlds_find_seeded_bugs_of_hybrid_pbft() {
     let expected = [
-        ("hybrid-pbft.mac-not-checked", "evidence"),
+        ("hybrid-pbft.mac-not-checked", "leaving"),
         ("hybrid-pbft.mac-taken-for-unique", "agreement"),
     ];
     find_all("hybrid-pbft", &expected);
@@ -96,9 +105,13 @@ fn random_worlds_find_seeded_bugs_of_zyzzyva() {
 }
 
 fn find_all(protocol: &str, expected: &[(&str, &str)]) {
+    find_all_in(SEEDS_MAX, protocol, expected);
+}
+
+fn find_all_in(seeds_max: u64, protocol: &str, expected: &[(&str, &str)]) {
     let named = |name: &str| MUTANTS.iter().find(|it| it.name == name).expect("it is listed");
     let mutants: Vec<_> = expected.iter().map(|(name, _)| named(name)).collect();
-    let plan = Hunt { starts: 1, seeds_max: 240, requests: 200, jobs: jobs(), known: None };
+    let plan = Hunt { starts: 1, seeds_max, requests: 200, jobs: jobs(), known: None };
     let mut told = 0;
     let hunted = hunt(&mutants, &plan, &factories(protocol), |_| {
         told += 1;

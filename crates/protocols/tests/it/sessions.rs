@@ -26,8 +26,8 @@ fn run(seed: u64, forger: Forger, bug: Option<&str>) -> Result<Summary, &'static
     let mut options = Options::draw(&mut rng, &config, &factories.rules);
     options.means = Means::Session;
     (options.hostile, options.byzantine) = match forger {
-        // A correct replica takes of a client's connection only what is that client's: so another
-        // member hands on what the client says in others' names, as far as its own device lets it.
+        // A correct replica takes of a client's connection only what is that client's. So a faulty
+        // member passes on what the client says in others' names, if its own device believes it.
         Forger::Client => {
             let habit = Behaviour::Impostor { rate_ppm: 0 };
             (vec![Hostility::Forge], vec![(ReplicaId(0), vec![habit])])

@@ -5,6 +5,7 @@ use super::acts::{Act, Address, Observation, Packet};
 use super::{SharedDevice, SharedKept};
 use crate::service::Journal;
 use pentarchy_core::Bytes;
+use pentarchy_core::counter::Position;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
 use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
@@ -14,7 +15,7 @@ use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Reject, TimerKey, To};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::{Wire as _, Writer};
-use pentarchy_machine::{Driver, Kind, NoticeLog, Observed, Pause, Sent};
+use pentarchy_machine::{Driver, HangUp, Kind, NoticeLog, Observed, Pause, Sent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,9 @@ pub(super) struct Watch {
     pub relayed: usize,
     /// The most envelopes of one client that were checked together.
     pub checked: usize,
+    /// What the device of each other replica had certified last of what the core was handed in its
+    /// epoch. The machine notes the same for itself: this is what it is compared with.
+    pub handed: BTreeMap<ReplicaId, Position>,
     /// What clients are told of what is observed next.
     notices: Notices,
     /// What the core of a faulty replica said in the present event.
@@ -83,6 +87,7 @@ impl Watch {
             draws_little: false,
             relayed: 0,
             checked: 0,
+            handed: BTreeMap::new(),
             notices: Notices::default(),
             said: Vec::new(),
             hung_up: Vec::new(),
@@ -150,6 +155,12 @@ impl SimDriver<'_> {
         assert!(watch.chain > 0, "{} goes on talking to itself", watch.id);
         (watch.chain, watch.steps) = (watch.chain - 1, watch.steps + 1);
         watch.draws_little = draws_little(event);
+        if let CoreEvent::Message(incoming) = event
+            && let Some((author, _, ui)) = incoming.certified()
+        {
+            let last = watch.handed.entry(*author).or_insert(ui.position);
+            *last = ui.position.max(*last);
+        }
     }
 
     fn checks(&mut self, envelopes: &[Arc<Envelope>]) {
@@ -246,6 +257,7 @@ impl SimDriver<'_> {
     fn stands(&mut self, seen: &Observed<'_>) {
         if let Observed::Began(membership) = seen {
             self.watch.membership = (*membership).clone();
+            self.watch.handed.clear();
         }
         self.saw(match *seen {
             Observed::Checkpointed(slot, state) => Observation::Checkpointed { slot, state },
@@ -291,9 +303,11 @@ impl Driver for SimDriver<'_> {
         true
     }
 
-    fn hang_up(&mut self, client: &ClientId, reason: &'static str) {
-        let malformed = reason == "malformed message";
-        let why = if malformed { Reject::Malformed } else { Reject::BadRequest };
+    fn hang_up(&mut self, client: &ClientId, why: HangUp) {
+        let why = match why {
+            HangUp::Malformed => Reject::Malformed,
+            HangUp::NotItsOwn | HangUp::NotAuthentic => Reject::BadRequest,
+        };
         if let Some(index) = self.watch.index(client) {
             self.saw(Observation::Rejected { from: Address::Client(index), why });
             self.watch.hung_up.push(index);

@@ -146,3 +146,88 @@ impl ReplicaNode<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::client_id;
+    use crate::devices::SimDevices;
+    use crate::node::Parts;
+    use crate::service::{Journal, Registers};
+    use crate::tests::start_correct;
+    use pentarchy_core::erased::CoreEvent;
+    use pentarchy_core::executor::Executor;
+    use pentarchy_core::forge::Lie;
+    use pentarchy_core::membership::Membership;
+    use pentarchy_core::ports::client::ToReplica;
+    use pentarchy_core::ports::replica::Input;
+    use pentarchy_core::protocol::{Memory, Setup, Tuning};
+    use pentarchy_core::request::{Draft, Request};
+    use pentarchy_core::wire::Wire as _;
+    use pentarchy_machine::Started;
+    use std::hash::Hasher;
+    use std::sync::Mutex;
+
+    /// Knows no lie.
+    struct Dumb;
+
+    impl Forger for Dumb {
+        fn hear(&mut self, _: &Bytes) {}
+        fn hear_request(&mut self, _: &Arc<Envelope>) {}
+        fn lies(&self) -> Vec<Lie> {
+            Vec::new()
+        }
+        fn tell(&mut self, _: &Lie, _: &mut dyn Hand) -> Option<Bytes> {
+            None
+        }
+        fn fingerprint(&self, _: &mut dyn Hasher) {}
+        fn boxed_clone(&self) -> Box<dyn Forger> {
+            Box::new(Self)
+        }
+    }
+
+    fn make(_: ReplicaId, _: &Membership) -> Box<dyn Forger> {
+        Box::new(Dumb)
+    }
+
+    /// How many events the core of the first primary takes that is a liar, alone or beside it, when
+    /// a client asks for something and rounds end.
+    fn taken(alone: bool) -> u64 {
+        let (me, membership) = (ReplicaId(0), Arc::new(crate::world::membership(1, 3, 1)));
+        let crypto = Arc::new(Crypto::new(1, 3, 1));
+        let mut effects = Vec::new();
+        let (tuning, memory) = (Tuning::default(), Memory::Volatile);
+        let setup = Setup { me, membership: membership.clone(), fetch: None, memory, tuning };
+        let core = Started { core: start_correct(setup, &mut effects), effects };
+        let device = Arc::new(Mutex::new(SimDevices::new(me, 1, &crypto)));
+        let client = client_id(1, 0);
+        let keys = (crypto.clone(), Arc::from([client]), device);
+        let journal = Journal::default();
+        let service = Box::new(Registers::new(journal.clone()));
+        let executes = (Executor::new(membership.clone(), service), journal);
+        let (rng, forger) = (Rng::new(1), make(me, &membership));
+        let lying = Lying { forger, make, rng, alone, rate_ppm: 0, quiet_ms: 0, began: None };
+        let faulty = Some(Fault { lying: Some(lying), usurping: None, impostor: None });
+        let parts = Parts::of_one_epoch(me, &membership, keys, core, executes);
+        let mut acts = Vec::new();
+        let mut node = ReplicaNode::new(Parts { faulty, ..parts }, 0, &mut acts);
+        let before = node.watch.steps;
+        let requests = vec![Request { number: 1, operation: Bytes::new() }];
+        let asks = Arc::new(crypto.seal(Draft { client, floor: 1, events: None, requests }));
+        let packet = Packet::ToReplica(ToReplica::Request(asks.clone()).to_bytes());
+        node.on_packet(Address::Client(0), &packet, &mut acts);
+        let input = Input::Request { envelope: asks, settled: Vec::new(), passed_on: false };
+        node.feed(CoreEvent::Input(input), &mut acts);
+        for now in 1..4 {
+            node.on_clock(now, Millis(now));
+            node.on_round(&mut acts);
+        }
+        node.watch.steps - before
+    }
+
+    #[test]
+    fn the_core_of_a_liar_that_is_alone_hears_neither_clients_nor_the_clock() {
+        assert!(taken(false) >= 4);
+        assert_eq!(taken(true), 0);
+    }
+}

@@ -5,7 +5,7 @@
 //! *Counters:* beside all else, the trusted counters of some replicas stop to answer.
 //!
 //! *Connections:* beside all else, one replica after the other loses its connections to everybody,
-//! for long enough that both ends notice.
+//! for long enough that both ends notice. The world may heal before it is the turn of all.
 
 use super::{DiskOptions, Disturbance, Failure, Options, Target};
 use crate::adversary::Behaviour;
@@ -52,11 +52,17 @@ impl Options {
     }
 
     fn draw_connections(&mut self, rng: &mut Rng) {
-        for id in 0..self.n as u16 {
-            let (at, lasts) = (rng.below(self.heal_at), rng.range(450_000, 1_000_000));
-            let target = Target::Replica(ReplicaId(id));
+        let (first, mut at) = (rng.below(self.n as u64), rng.below(self.heal_at / 4));
+        for turn in 0..self.n as u64 {
+            let lasts = rng.range(450_000, 1_000_000);
+            if at >= self.heal_at {
+                break;
+            }
+            let target = Target::Replica(ReplicaId(((first + turn) % self.n as u64) as u16));
             let lost = Disturbance::Isolate { target, hears: false, clients: true, lasts };
             self.disturbances.push((at, lost));
+            // Its connections are there again before the next one loses its own.
+            at += lasts + rng.range(100_000, 300_000);
         }
     }
 
@@ -65,5 +71,41 @@ impl Options {
             true => Target::Primary,
             false => Target::Replica(ReplicaId(rng.below(self.n as u64) as u16)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::swarm::SimConfig;
+    use crate::tests::naive::Naive;
+    use pentarchy_core::protocol::Protocol as _;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn connections_are_lost_by_one_replica_after_the_other() {
+        let rules = Naive::<{ crate::tests::naive::CORRECT }>::RULES;
+        let mut most = 0;
+        for seed in 0..40 {
+            let mut rng = Rng::new(seed);
+            let mut options = Options::draw(&mut rng, &SimConfig::default(), &rules);
+            if options.heal_at == 0 {
+                continue;
+            }
+            options.disturbances.clear();
+            options.draw_connections(&mut rng);
+            let (mut free_at, mut whose) = (0, BTreeSet::new());
+            for (at, it) in &options.disturbances {
+                let Disturbance::Isolate { target: Target::Replica(id), clients, lasts, .. } = it
+                else {
+                    panic!("{it:?}")
+                };
+                assert!(*clients && *at >= free_at && *at < options.heal_at);
+                assert!(whose.insert(*id), "{id} once");
+                free_at = at + lasts + 100_000;
+            }
+            most = most.max(whose.len());
+        }
+        assert!(most > 2, "at most {most} in a world");
     }
 }

@@ -21,7 +21,9 @@ impl World<'_> {
     /// by nobody.
     pub(super) fn look_at_confirmed(&mut self, index: usize) -> Verdict {
         let replica = &mut self.replicas[index];
-        if !self.factories.rules.speculative || replica.is_faulty() {
+        // Who has no counter any more confirms until it notices.
+        let confirms = !replica.crashed && !replica.behind && replica.adversary.is_none();
+        if !self.factories.rules.speculative || !confirms {
             return Ok(());
         }
         let status = replica.node.core().status();

@@ -67,7 +67,8 @@ impl World<'_> {
         // Otherwise those that are cut off lose messages, and their connections live on.
         if cut.both_ways && cut.clients {
             // A stream of its own, so that nothing else of a world depends on it.
-            self.break_links(cut, lasts, &mut Rng::new(!(self.now ^ name)));
+            let mut rng = Rng::new(!(self.now ^ name) ^ self.seed.rotate_left(32));
+            self.break_links(cut, lasts, &mut rng);
         }
     }
 
@@ -83,8 +84,7 @@ impl World<'_> {
                 self.break_link(inside, Address::Replica(outside), lasts, rng);
                 self.break_link(outside, Address::Replica(inside), lasts, rng);
             }
-            let clients = if cut.clients { self.clients.len() } else { 0 };
-            for client in 0..clients {
+            for client in 0..self.clients.len() {
                 self.break_link(inside, Address::Client(client as u16), lasts, rng);
             }
         }
@@ -103,6 +103,12 @@ impl World<'_> {
     pub(super) fn link(&mut self, index: usize, whom: Address, is_up: bool) -> Verdict {
         let replica = &mut self.replicas[index];
         if replica.crashed || (self.healed && !is_up) {
+            return Ok(());
+        }
+        let end = Address::Replica(ReplicaId(index as u16));
+        if is_up && self.network.parts(end, whom) {
+            // Another cut has begun since, and may last longer: it is tried again until then.
+            self.schedule(self.now + AGAIN, Happening::Link { replica: index, whom, is_up });
             return Ok(());
         }
         replica.node.on_link(whom, is_up);

@@ -172,17 +172,19 @@ impl<'a> World<'a> {
     fn forget_what_others_said(&mut self) {
         for index in 0..self.replicas.len() {
             if self.replicas[index].put_back.is_some() {
-                self.begin_anew(index);
+                self.end_life(index);
             }
         }
     }
 
     /// Whether a replica may find that it cannot go on as whom it was. Who ended and comes back
-    /// with all that it had remembers.
+    /// with all that it had remembers. Who has no counter any more, and has not noticed, is going
+    /// to forget.
     fn may_forget(&self, index: usize) -> bool {
         let forget = |replica: &&Replica<'_>| {
             replica.adversary.is_some()
                 || replica.behind
+                || replica.has_no_counter
                 || (replica.crashed && !replica.node.is_dead())
         };
         let mut others: ReplicaSet =
@@ -231,7 +233,8 @@ impl<'a> World<'a> {
     }
 
     /// Whether all others can tell a replica whose disk was put back from a copy of this epoch that
-    /// its device has certified more than that: none is faulty, and none has forgotten.
+    /// its device has certified more than that: none is faulty, and none has forgotten. The world
+    /// goes by what their cores were handed, not by what they noted of that.
     fn others_know(&self, index: usize, epoch: Epoch, device: &SharedDevice) -> bool {
         let id = self.replicas[index].id;
         let memories = device.lock().expect("a device does not panic").memories();
@@ -239,7 +242,7 @@ impl<'a> World<'a> {
         let knows = |(other, replica): (usize, &Replica<'_>)| {
             let node = &replica.node;
             let is_well = !replica.is_faulty() && node.epoch() == epoch && !node.is_ending();
-            other == index || (is_well && node.has_seen(id) > last)
+            other == index || (is_well && node.was_handed(id) > last)
         };
         self.replicas.iter().enumerate().all(knows)
     }
@@ -251,7 +254,7 @@ impl<'a> World<'a> {
             Some(of) if of == epoch && is_answered => Err(durability::spoke(replica.id)),
             // It was cut off for too long: that nobody told it is nobody's fault.
             Some(of) if of == epoch => {
-                self.begin_anew(index);
+                self.end_life(index);
                 Ok(())
             }
             // What it promised was of an epoch that is over.
@@ -262,8 +265,14 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Others have seen more of a replica than its disk has, which is damaged or old.
+    pub(super) fn on_rewound(&mut self, index: usize) {
+        self.rewound += u64::from(self.replicas[index].put_back.is_some());
+        self.end_life(index);
+    }
+
     /// A replica's disk is of no use any more: it ends, and comes back as another life.
-    pub(super) fn begin_anew(&mut self, index: usize) {
+    pub(super) fn end_life(&mut self, index: usize) {
         let replica = &mut self.replicas[index];
         (replica.crashed, replica.returns, replica.behind) = (true, true, true);
         replica.put_back = None;

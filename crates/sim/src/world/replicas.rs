@@ -230,9 +230,9 @@ impl World<'_> {
                 Act::Saw(Observation::Resumes { epoch, is_answered }) => {
                     verdict = verdict.and(self.on_resumed(index, epoch, is_answered));
                 }
-                Act::Saw(Observation::LostCounter) => self.begin_anew(index),
+                Act::Saw(Observation::LostCounter) => self.end_life(index),
                 Act::Saw(Observation::Rewound(_)) if self.replicas[index].doubtful => {
-                    self.begin_anew(index);
+                    self.on_rewound(index);
                 }
                 Act::Saw(seen) => {
                     ran |= matches!(seen, Observation::Executed { .. });
