@@ -355,6 +355,11 @@ pub enum Delay {
     },
     /// Between two reports of what is missing.
     Resend,
+    /// So many times as long.
+    Resends {
+        /// How many times.
+        times: u8,
+    },
     /// A number of milliseconds that the protocol computed from agreed time.
     Millis(u32),
 }
@@ -395,6 +400,7 @@ impl Timeouts {
             Delay::Request { doublings } => doubled(self.request_ms, doublings),
             Delay::ViewChange { doublings } => doubled(self.view_change_ms, doublings),
             Delay::Resend => self.resend_ms,
+            Delay::Resends { times } => self.resend_ms.saturating_mul(u64::from(times)),
             Delay::Millis(millis) => u64::from(millis),
         }
     }

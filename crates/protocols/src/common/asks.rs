@@ -12,12 +12,13 @@ use alloc::vec::Vec;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::ids::{ReplicaId, View};
 
-/// Half seconds for which an ask counts after it was last heard. Who asks repeats it at every tick,
-/// and a group in which nothing is open has no ticks: so the age of asks has its own timer.
-const ASK_AGE_MAX: u64 = 4;
+/// Times that asks grow older until one that is heard no more counts no more. Whoever asks repeats
+/// it at its ticks, and answers with it to reports; a replica with nothing open has no ticks, so the
+/// age of asks has its own timer.
+pub const ASK_AGE_MAX: u64 = 4;
 
-/// How often asks grow older.
-pub const ASK_AGE_MILLIS: u32 = 500;
+/// Ticks after which asks grow older: half a second.
+pub const ASK_AGE_TICKS: u8 = 10;
 
 /// Ticks for which a replica has to show that it left, before it is followed although too few stand
 /// by their asks. A correct one may have left by asks that were withdrawn meanwhile; a liar, too,
@@ -32,7 +33,7 @@ const DOUBLINGS_MAX: u8 = 2;
 pub struct Asks {
     /// One entry for each replica.
     replicas: Vec<Asked>,
-    /// Half seconds that have passed while somebody asked.
+    /// How often asks have grown older.
     age: u64,
 }
 
@@ -147,28 +148,13 @@ impl Asks {
         (0u16..).zip(&self.replicas).any(|(id, it)| id != me.0 && asks(it))
     }
 
-    /// A replica still asks, if it does.
-    pub fn repeat(&mut self, id: ReplicaId) {
-        let now = self.age;
-        if let Some((_, heard)) = &mut self.entry(id).stands {
-            *heard = now;
-        }
-    }
-
-    /// Whether a replica asks, and has not said so for too long to count.
-    #[must_use]
-    pub fn is_old(&self, id: ReplicaId) -> bool {
-        let stands = self.replicas[usize::from(id.0)].stands;
-        stands.is_some_and(|(_, heard)| self.age > heard + ASK_AGE_MAX)
-    }
-
-    /// Half a second has passed.
+    /// Half a second has passed in which somebody asked.
     pub fn grow_older(&mut self) {
         self.age += 1;
     }
 
-    /// Forgets what others asked for and no longer do: those who still want another view say so at
-    /// every tick. A suspicion that has passed must not add up with a new one to a quorum.
+    /// Forgets what others asked for and no longer do: those who still want another view say so
+    /// again. A suspicion that has passed must not add up with a new one to a quorum.
     pub fn expire(&mut self, me: ReplicaId) {
         let now = self.age;
         let is_old = |heard: u64| now > heard + ASK_AGE_MAX;

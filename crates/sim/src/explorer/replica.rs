@@ -289,7 +289,7 @@ impl Replica {
                 let kind = match after {
                     Delay::Request { .. } | Delay::ViewChange { .. } => Kind::Judge,
                     Delay::Resend => Kind::Resend,
-                    Delay::Millis(_) => Kind::Clock,
+                    Delay::Resends { .. } | Delay::Millis(_) => Kind::Clock,
                 };
                 self.timers.insert(timer, kind);
             }

@@ -3,7 +3,7 @@
 
 use super::Frame;
 use super::hooks::{Core, Framed};
-use crate::common::asks::ASK_AGE_MILLIS;
+use crate::common::asks::{ASK_AGE_MAX, ASK_AGE_TICKS};
 use crate::common::forward_to::ForwardTo;
 use crate::common::message::Shared;
 use crate::common::timer::Timer;
@@ -11,7 +11,7 @@ use crate::common::voted_bytes::VotedBytes;
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{Signature, Verified};
-use pentarchy_core::ids::{ReplicaId, Slot, View};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
@@ -143,14 +143,12 @@ impl<C: Framed> Frame<C> {
     }
 
     /// Sees to it that what others ask for is forgotten once they no longer do, also if nothing is
-    /// open and this replica does not tick. To tick until then would not do: peers would answer the
-    /// reports of such ticks, and who objects to its primary would repeat its ask in answer to
-    /// each.
+    /// open and this replica does not tick.
     fn time_asks(&mut self, out: &mut Effects<C>) {
-        let mine_may_end = self.own.asked.is_some() && !self.led_by_liar();
+        let mine_may_end = self.own.asked.is_some() && self.pace.is_slow();
         if !self.asks_timed && (mine_may_end || self.asks.has_others(self.me)) {
             self.asks_timed = true;
-            out.arm(Timer::Asks, Delay::Millis(ASK_AGE_MILLIS));
+            out.arm(Timer::Asks, Delay::Resends { times: ASK_AGE_TICKS });
         }
     }
 
@@ -160,21 +158,26 @@ impl<C: Framed> Frame<C> {
         if self.resend_armed || !mutant!("frame.asks-outlast-quiet") {
             self.asks.grow_older();
         }
+        // A replica that asks and has no ticks tells its ask again to one that has.
+        self.answered = ReplicaSet::EMPTY;
         if self.is_entered() {
             self.asks.expire(self.me);
-            self.end_objection();
+            self.end_objection(out);
         }
         self.time_asks(out);
     }
 
-    /// Withdraws an objection for slowness when nothing has been open for as long as asks count:
-    /// the primary has had nothing to order since. If it is slow again it is objected to again.
-    /// Otherwise a faulty replica could choose, in a quiet time of hours, when to add its ask.
-    fn end_objection(&mut self) {
-        if self.asks.is_old(self.me) && !self.led_by_liar() {
+    /// No longer finds the primary slow when no request has waited or was executed here for as long
+    /// as asks count: the primary has had nothing to order since. If it is slow again it is objected
+    /// to again. Otherwise a faulty replica could choose, in a quiet time of hours, when to add its
+    /// ask. Whether this replica ticks does not matter: a faulty one could see to that.
+    fn end_objection(&mut self, out: &mut Effects<C>) {
+        let is_idle = self.pending.is_empty() && self.executed == self.idle.0;
+        self.idle = (self.executed, if is_idle { self.idle.1 + 1 } else { 0 });
+        if self.idle.1 > ASK_AGE_MAX && self.pace.is_slow() {
             mark!("frame/objection_ended");
             self.pace.pause();
-            self.withdraw_ask();
+            self.reconsider(out);
         }
     }
 
@@ -253,6 +256,7 @@ impl<C: Framed> Frame<C> {
         // Asks for this view, or a lower one, have had their effect. And this replica may have
         // asked for the view behind, because this one was late.
         self.asks.grant(self.view);
+        self.asks.expire(self.me);
         let had_effect = self.own.asked.is_some_and(|asked| asked <= self.view);
         if had_effect || !mutant!("frame.ask-outlives-entry") {
             self.withdraw_ask();

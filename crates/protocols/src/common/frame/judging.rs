@@ -23,7 +23,7 @@ impl<C: Framed> Frame<C> {
         self.is_entered() && (self.pace.is_slow() || self.led_by_liar() || is_late)
     }
 
-    pub(super) fn led_by_liar(&self) -> bool {
+    fn led_by_liar(&self) -> bool {
         self.liars.contains(self.membership.primary(self.view)) && !self.is_primary()
     }
 
@@ -74,8 +74,8 @@ impl<C: Framed> Frame<C> {
         if self.pace.judge(primary, self.now) == Opinion::Slow {
             mark!("frame/slow_primary");
             self.ask(self.view.next(), "the primary was too slow", out);
-        } else if objected && !self.objects() {
-            self.withdraw_ask();
+        } else if objected {
+            self.reconsider(out);
         }
     }
 

@@ -162,6 +162,9 @@ pub struct Frame<C: Framed> {
     pub resend_armed: bool,
     /// Whether what others ask for will grow older.
     pub asks_timed: bool,
+    /// What this replica had executed when asks last grew older, and how often they have since it
+    /// had anything to execute.
+    pub idle: (Slot, u64),
     /// Whether missing envelopes will be asked for.
     pub fetch_armed: bool,
     /// Resend ticks since the start; rotates whom to ask.
@@ -261,6 +264,7 @@ impl<C: Framed> Frame<C> {
             gap: None,
             resend_armed: false,
             asks_timed: false,
+            idle: (Slot(0), 0),
             fetch_armed: false,
             ticks: 0,
         }

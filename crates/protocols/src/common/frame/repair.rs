@@ -103,6 +103,7 @@ pub trait Repair: Core {
         self.frame_mut().begin_tick();
         self.check_behind(out);
         let frame = self.frame_mut();
+        frame.repeat_ask(out);
         frame.forward_requests(out);
         if !frame.bodies.is_complete() {
             let pending = &frame.pending;
@@ -206,7 +207,6 @@ impl<C: Framed> Frame<C> {
         self.resent.fill((0, 0));
         self.slots_answered.fill(0);
         self.ticks += 1;
-        self.asks.repeat(self.me);
     }
 
     /// A different peer at each tick.
@@ -214,6 +214,13 @@ impl<C: Framed> Frame<C> {
         let others = self.membership.n() as u64 - 1;
         let offset = 1 + self.ticks % others.max(1);
         ReplicaId(((u64::from(self.me.0) + offset) % self.membership.n() as u64) as u16)
+    }
+
+    /// Asks for another view again, if it still does.
+    fn repeat_ask(&self, out: &mut Effects<C>) {
+        if let Some(ask) = self.own.ask.as_ref().filter(|_| self.own.asked > Some(self.view)) {
+            out.relay(To::Others, ask);
+        }
     }
 
     /// Signs its last state again, if it is not stable.

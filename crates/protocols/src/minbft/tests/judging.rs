@@ -40,9 +40,8 @@ fn a_slow_primary_is_replaced() {
     assert!(group.rejects.is_empty(), "{:?}", group.rejects);
 }
 
-/// One replica that finds the primary slow deposes nobody, and keeps no idle group awake.
-#[test]
-fn one_replica_that_objects_changes_nothing() {
+/// r1 finds the primary slow.
+fn with_one_that_objects() -> Group {
     let mut group = Group::new(1);
     for from in [2_000, 3_000, 4_000] {
         for number in 0..10 {
@@ -55,12 +54,68 @@ fn one_replica_that_objects_changes_nothing() {
         }
     }
     assert_eq!(group.replicas[1].core.status().reason, "the primary was too slow");
+    group
+}
+
+fn asks(group: &Group) -> bool {
+    let frame = &group.replicas[1].core.frame;
+    assert_eq!(frame.own.asked.is_some(), frame.asks.of(ReplicaId(1)).is_some());
+    frame.own.asked.is_some()
+}
+
+/// One replica that finds the primary slow deposes nobody, and keeps no idle group awake.
+#[test]
+fn one_replica_that_objects_changes_nothing() {
+    let mut group = with_one_that_objects();
     group.repair();
     for id in ALL {
         assert_eq!(group.view(id), 0);
         let resends = |timer: &Timer| *timer == Timer::Resend;
         assert!(!group.replicas[usize::from(id)].timers.iter().any(resends), "r{id} is awake");
     }
+}
+
+/// A replica that found the primary slow does so no longer when nothing was ordered for a while,
+/// even if a peer keeps it ticking. One slow second more, and it does again.
+#[test]
+fn an_objection_does_not_outlast_a_quiet_time() {
+    let mut group = with_one_that_objects();
+    for _ in 0..6 {
+        assert!(asks(&group));
+        group.step(1, Event::Timeout(Timer::Resend));
+        group.fire(1, |timer| *timer == Timer::Asks);
+        group.settle();
+    }
+    assert!(!asks(&group));
+    for number in 0..10 {
+        let begun = 60_000 + 100 * number;
+        group.request(&[0, 1], 1, begun, b"x");
+        for at in [5, 10, 60] {
+            group.round_at(1, begun + at);
+        }
+        group.settle();
+    }
+    group.round_at(1, 61_100);
+    group.settle();
+    assert!(asks(&group));
+}
+
+/// r1 finds the primary slow, and meanwhile a request that the primary leaves out is overdue. Then
+/// the primary is fast, with all other requests. The overdue one gets its time anew: r1 must go on
+/// asking because of it.
+#[test]
+fn a_request_is_timed_again_when_an_objection_ends() {
+    let mut group = with_one_that_objects();
+    group.cut.insert((1, 0));
+    group.request(&[1], 2, 1, b"left out");
+    group.fire(1, request_timer);
+    assert!(asks(&group));
+    for from in [5_000, 6_000, 7_000] {
+        second(&mut group, from, 1);
+    }
+    assert!(!asks(&group), "the primary is no longer slow");
+    assert_eq!(group.replicas[1].core.frame.pending.len(), 1);
+    assert!(group.replicas[1].timers.iter().any(request_timer), "nothing leads on");
 }
 
 /// Who signs another state than the group's does not lead, neither now nor when its turn comes.
