@@ -13,8 +13,8 @@ use pentarchy_core::auth::Signature;
 use pentarchy_core::ids::{ReplicaId, View};
 
 /// Times that asks grow older until one that is heard no more counts no more. Whoever asks repeats
-/// it at its ticks, and answers with it to reports; a replica with nothing open has no ticks, so the
-/// age of asks has its own timer.
+/// it at its ticks, and answers with it to reports; a replica with nothing open has no ticks, so
+/// the age of asks has its own timer.
 pub const ASK_AGE_MAX: u64 = 4;
 
 /// Ticks after which asks grow older: half a second.

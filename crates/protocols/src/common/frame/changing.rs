@@ -168,9 +168,9 @@ impl<C: Framed> Frame<C> {
     }
 
     /// No longer finds the primary slow when no request has waited or was executed here for as long
-    /// as asks count: the primary has had nothing to order since. If it is slow again it is objected
-    /// to again. Otherwise a faulty replica could choose, in a quiet time of hours, when to add its
-    /// ask. Whether this replica ticks does not matter: a faulty one could see to that.
+    /// as asks count: the primary has had nothing to order since. If it is slow again it is
+    /// objected to again. Otherwise a faulty replica could choose, in a quiet time of hours, when
+    /// to add its ask. Whether this replica ticks does not matter: a faulty one could see to that.
     fn end_objection(&mut self, out: &mut Effects<C>) {
         let is_idle = self.pending.is_empty() && self.executed == self.idle.0;
         self.idle = (self.executed, if is_idle { self.idle.1 + 1 } else { 0 });
