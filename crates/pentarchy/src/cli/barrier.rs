@@ -252,17 +252,21 @@ pub fn settle(config: &ClusterConfig, limit: Duration) -> Outcome<u64> {
     let left = || deadline.saturating_duration_since(Instant::now());
     let barrier = Barrier::draw(config, None, left())?;
     barrier.watching(|seen| {
-        let mut goal = None;
+        let (mut goal, mut has_all) = (None, None);
         while !left().is_zero() {
-            barrier.order(left())?;
+            match has_all {
+                None => barrier.order(left())?,
+                // No further checkpoint is to begin while this one is written.
+                Some(_) => std::thread::sleep(PERIOD),
+            }
             if !seen.have_all(config.replicas.len()) {
                 continue;
             }
             // What correct replicas had executed when the line was drawn is at most this.
             let goal = *goal.get_or_insert_with(|| seen.executed());
-            let proven = seen.proven();
-            if proven >= goal && seen.are_saved(proven) {
-                return Ok(proven);
+            has_all = has_all.or_else(|| Some(seen.proven()).filter(|proven| *proven >= goal));
+            if let Some(slot) = has_all.filter(|slot| seen.are_saved(*slot)) {
+                return Ok(slot);
             }
         }
         Err(Failure::Unwell("not every replica had a checkpoint on its disk in time".to_owned()))
