@@ -266,15 +266,9 @@ impl Engine {
         let ui = tag.ui().copied();
         let (wire, incoming) = self.core.seal(outgoing, tag);
         self.check_own(outgoing.kind, &wire, driver);
-        let (core, digest, incoming) = (&*self.core, outgoing.digest, incoming);
-        driver.observe(Observed::Sent(Sent {
-            core,
-            to,
-            incoming: &incoming,
-            wire: &wire,
-            digest,
-            ui,
-        }));
+        let (core, digest) = (&*self.core, outgoing.digest);
+        let sent = Sent { core, to, incoming: &incoming, wire: &wire, digest, ui };
+        driver.observe(Observed::Sent(sent));
         let receivers = self.receivers(to);
         if receivers.contains(self.me) {
             if let (Some(barrier), Some(ui)) = (barrier, ui) {

@@ -159,7 +159,7 @@ impl Network {
 
     fn blocks(&self, from: Address, to: Address) -> bool {
         let cut = self.cuts.iter().any(|(_, cut)| cut.blocks(from, to));
-        cut || self.partitions.iter().any(|(_, pillar_cores)| pillar_cores.blocks(from, to))
+        cut || self.partitions.iter().any(|(_, cells)| cells.blocks(from, to))
     }
 
     /// Whether these two cannot make a connection: not all that one says would reach the other.

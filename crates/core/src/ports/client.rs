@@ -103,11 +103,11 @@ impl Wire for ToReplica {
 pub struct Reply {
     /// The request's number.
     pub number: u64,
-    /// What came of it.
+    /// How the replica settled the request.
     pub outcome: Outcome,
 }
 
-/// What came of a request.
+/// How replicas settled a request.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {
     /// It was executed once, with this result.
@@ -217,7 +217,7 @@ pub enum ToClient {
     Vouched {
         /// What.
         place: Place,
-        /// What others will believe; the client need not check it.
+        /// Other replicas check this signature; the client need not.
         signature: Signature,
     },
     /// The replica keeps proof that enough others have executed what is named here.
@@ -386,9 +386,10 @@ pub enum Event {
         /// A read-only operation.
         operation: Bytes,
     },
-    /// The application waits no longer for this number: it is to be settled as soon as can be,
-    /// so that it has run or never will. What came of it is told by [`Effect::Completed`], as
-    /// if it had not been given up. Means nothing if the number is settled.
+    /// The application waits no longer for this number. The client has replicas settle it as soon
+    /// as they can, so that it has run or never will, and says the outcome by
+    /// [`Effect::Completed`], as if the application still waited. The client ignores this if the
+    /// number is settled.
     GiveUp {
         /// The number.
         number: u64,
@@ -397,7 +398,7 @@ pub enum Event {
     Message {
         /// Which replica.
         from: ReplicaId,
-        /// What it said.
+        /// The replica's message.
         message: ToClient,
     },
     /// A channel to a replica was opened or opened again.
@@ -442,12 +443,12 @@ pub enum Effect {
     Completed {
         /// The number it was given.
         number: u64,
-        /// What came of it.
+        /// How replicas settled it.
         outcome: Outcome,
     },
     /// Ask these replicas for the events from this number on.
     Resume {
-        /// Who is asked.
+        /// The replicas that the client asks.
         to: ReplicaSet,
         /// The lowest number that is missing.
         from: u64,

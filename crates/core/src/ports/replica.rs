@@ -70,7 +70,7 @@ pub enum Output {
     },
     /// There is no room for this envelope: its client is to try again later.
     Full {
-        /// What was not taken.
+        /// The envelope that the core did not take.
         envelope: Arc<Envelope>,
     },
     /// This replica may have executed up to there before it stopped, or took that back, and may
@@ -84,7 +84,7 @@ pub enum Output {
     Execute {
         /// The slot.
         slot: Slot,
-        /// What it orders.
+        /// The batch that the slot orders.
         batch: Arc<Batch>,
     },
     /// Take a snapshot after this slot, which is final, and say its digest, once it is durable

@@ -108,7 +108,7 @@ pub enum Happening<'a> {
     State(Snapshot),
 }
 
-/// What came of it.
+/// What a replica did in one step.
 #[derive(Default)]
 pub struct Outcome {
     /// What it sent, and to whom.

@@ -5,12 +5,13 @@ use super::acts::{Act, Address, Observation, Packet};
 use super::{SharedDevice, SharedKept};
 use crate::service::Journal;
 use pentarchy_core::Bytes;
+use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Position;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
 use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
 use pentarchy_core::membership::Membership;
-use pentarchy_core::ports::client::{Reply, ToClient};
+use pentarchy_core::ports::client::{Place, Reply, ToClient};
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Delay, Reject, TimerKey, To};
 use pentarchy_core::request::Envelope;
@@ -207,12 +208,11 @@ impl SimDriver<'_> {
     }
 
     /// What it executed may be taken back.
-    fn speculated(&mut self, seen: &Observed<'_>) {
-        let Observed::Speculated { place, batch } = seen else { return };
+    fn speculated(&mut self, place: Place, batch: &Arc<Batch>) {
         let ran =
             self.watch.drain_journal().into_iter().map(|(_, client, number)| (client, number));
         let (ran, told) = (ran.collect(), core::mem::take(&mut self.watch.notices).replies);
-        let (slot, history, batch) = (place.slot, place.history, (*batch).clone());
+        let (slot, history, batch) = (place.slot, place.history, batch.clone());
         self.saw(Observation::Speculated { slot, batch, history, ran, told });
     }
 
@@ -239,7 +239,7 @@ impl SimDriver<'_> {
                 self.saw(Observation::Executed { slot, batch: batch.clone() });
                 self.tells();
             }
-            Observed::Speculated { .. } => self.speculated(seen),
+            Observed::Speculated { place, batch } => self.speculated(place, batch),
             Observed::Committed(upto) => {
                 self.saw(Observation::Committed { upto });
                 self.tells();

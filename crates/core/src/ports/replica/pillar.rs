@@ -24,8 +24,8 @@ pub struct PillarStatus {
     /// that came could be ordered at the earliest.
     pub wants: Option<Slot>,
     /// How often it was told from where to go on, by [`Installed`](super::Input::Installed) and
-    /// [`Input::Moved`]: what it asked to be fetched before the last of these it asks for again, if
-    /// it still lacks it.
+    /// [`Input::Moved`]. The pillar asks again for a state that it asked for before the last of
+    /// these, if it still lacks that state.
     pub answers: u64,
 }
 
@@ -71,7 +71,7 @@ pub enum Input {
     Said {
         /// The pillar's number.
         pillar: u8,
-        /// What it said.
+        /// The pillar's output.
         output: Box<super::Output>,
     },
 }

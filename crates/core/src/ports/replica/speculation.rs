@@ -30,9 +30,9 @@ pub enum Output {
         answers: bool,
         /// The slot.
         slot: Slot,
-        /// What it orders.
+        /// The batch that the slot orders.
         batch: Arc<Batch>,
-        /// The view in which it does.
+        /// The view in which the slot orders it.
         view: View,
         /// Names all that was executed up to here.
         history: Digest,
