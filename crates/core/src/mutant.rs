@@ -211,6 +211,10 @@ pub const MUTANTS: &[Mutant] = &[
     ),
     mutant("frame.old-asks-count", "asks count that nobody stands by any more"),
     mutant("frame.asks-outlast-quiet", "what others ask for grows older at ticks only"),
+    mutant(
+        "frame.slowness-untimed-when-asking",
+        "who asked already and then finds the primary slow never stops asking",
+    ),
     mutant("frame.slots-not-passed-on", "PREPAREs and COMMITs are not sent again"),
     mutant("frame.next-slot-stays-behind", "the next slot stays below a new window"),
     mutant("frame.hole-not-reported", "who lacks what led to its state does not say so")
@@ -486,6 +490,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("zyzzyva.certificate-not-kept", "a certificate is not in the log").unclaimed(),
     mutant("zyzzyva.final-with-f", "f COMMITs make a slot final").unclaimed(),
     mutant("zyzzyva.never-convicts", "contradicting orders prove nothing").unclaimed(),
+    mutant("zyzzyva.other-order-forgotten", "an objection to another order has no end of its own"),
     mutant("zyzzyva.order-not-kept", "what is executed is not in the log"),
     mutant("zyzzyva.any-history-is-good", "an order is followed whatever history it names")
         .unclaimed(),

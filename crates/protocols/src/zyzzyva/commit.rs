@@ -455,8 +455,7 @@ impl<V: Variant> Zyzzyva<V> {
             Some(_) => {
                 mark!("zyzzyva/client_dispute");
                 proof.signatures.iter().for_each(|(id, _)| self.dispute(*id, place.slot, out));
-                let next = self.frame.view.next();
-                self.frame.ask(next, "a quorum executed something else", out);
+                self.frame.object_to_order("a quorum executed something else", out);
             }
             None => self.frame.arm_resend(out),
         }

@@ -175,8 +175,7 @@ impl<V: Variant> Zyzzyva<V> {
         if let Some(before) = before {
             self.convict(&before, order, out);
         }
-        let next = self.frame.view.next();
-        self.frame.ask(next, "the primary orders on another history", out);
+        self.frame.object_to_order("the primary orders on another history", out);
         false
     }
 }

@@ -144,7 +144,7 @@ impl<C: Framed> Frame<C> {
 
     /// Sees to it that what others ask for is forgotten once they no longer do, also if nothing is
     /// open and this replica does not tick.
-    fn time_asks(&mut self, out: &mut Effects<C>) {
+    pub(super) fn time_asks(&mut self, out: &mut Effects<C>) {
         let mine_may_end = self.own.asked.is_some() && self.pace.is_slow();
         if !self.asks_timed && (mine_may_end || self.asks.has_others(self.me)) {
             self.asks_timed = true;
@@ -209,6 +209,7 @@ impl<C: Framed> Frame<C> {
         self.own.view_change = None;
         self.end_waiting(out);
         self.is_unfilled = false;
+        self.has_other_order = false;
         self.fill_demands.clear();
         self.arm_request_timer(out);
         self.arm_fill_timer(out);

@@ -10,6 +10,7 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::limits::RESEND_MESSAGES_MAX;
 use pentarchy_core::mark;
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Delay, Effects, Finding};
 
 impl<C: Framed> Frame<C> {
@@ -20,7 +21,8 @@ impl<C: Framed> Frame<C> {
     /// Whether this replica wants another primary, whatever becomes of single requests.
     pub(super) fn objects(&self) -> bool {
         let is_late = self.waits.is_overdue || self.is_unfilled;
-        self.is_entered() && (self.pace.is_slow() || self.led_by_liar() || is_late)
+        let is_faulty = self.has_other_order || self.led_by_liar();
+        self.is_entered() && (self.pace.is_slow() || is_faulty || is_late)
     }
 
     fn led_by_liar(&self) -> bool {
@@ -74,6 +76,10 @@ impl<C: Framed> Frame<C> {
         if self.pace.judge(primary, self.now) == Opinion::Slow {
             mark!("frame/slow_primary");
             self.ask(self.view.next(), "the primary was too slow", out);
+            // It may have asked before for another reason, which ends without ending this one.
+            if !mutant!("frame.slowness-untimed-when-asking") {
+                self.time_asks(out);
+            }
         } else if objected {
             self.reconsider(out);
         }
@@ -96,6 +102,15 @@ impl<C: Framed> Frame<C> {
     pub fn object_to_liar(&mut self, out: &mut Effects<C>) {
         if self.is_entered() && self.led_by_liar() {
             self.ask(self.view.next(), "the primary was proven to lie", out);
+        }
+    }
+
+    /// The primary gave others another order than this replica, as a correct one never does. This
+    /// replica objects until the view ends.
+    pub fn object_to_order(&mut self, reason: &'static str, out: &mut Effects<C>) {
+        if self.judges() {
+            self.has_other_order = !mutant!("zyzzyva.other-order-forgotten");
+            self.ask(self.view.next(), reason, out);
         }
     }
 

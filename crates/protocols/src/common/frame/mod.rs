@@ -126,6 +126,8 @@ pub struct Frame<C: Framed> {
     pub fill_timer: Option<Slot>,
     /// Whether it has run out.
     pub is_unfilled: bool,
+    /// Whether the primary of this view gave others another order than this replica.
+    pub(super) has_other_order: bool,
     /// The slots that the primary is to fill next, and since when it can know of each.
     pub fill_demands: VecDeque<(Slot, Demand)>,
 
@@ -248,6 +250,7 @@ impl<C: Framed> Frame<C> {
             fill: Slot(0),
             fill_timer: None,
             is_unfilled: false,
+            has_other_order: false,
             fill_demands: VecDeque::new(),
             pace: Pace::new(n, membership.f),
             looked: None,
@@ -325,6 +328,7 @@ impl<C: Framed> Frame<C> {
             "the primary of {} asks for another view",
             self.view
         );
+        self.assert_that_asks_end();
         assert!(self.next_slot > self.stable.slot);
         let of_author = C::KINDS_PER_SLOT * self.tuning.window_slots as usize + C::KINDS_OF_NO_SLOT;
         assert!(self.early.len() <= self.membership.n() * of_author);
@@ -332,6 +336,16 @@ impl<C: Framed> Frame<C> {
         assert!(self.bodies.len() <= windows * WINDOW_SLOTS as usize);
         self.pending.assert_invariants();
         self.pace.assert_invariants();
+    }
+
+    /// In a working view a replica asks for another one only for as long as it has a reason.
+    fn assert_that_asks_end(&self) {
+        if !self.is_entered() || self.own.asked.is_none() {
+            return;
+        }
+        let waits = self.request_timer.is_some();
+        assert!(waits || self.objects(), "asks for another view than {} for no reason", self.view);
+        assert!(!self.pace.is_slow() || self.asks_timed, "an objection has no end");
     }
 
     /// The last slot that this replica proposed or took up in the view that it entered last.

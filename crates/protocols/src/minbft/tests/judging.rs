@@ -43,6 +43,13 @@ fn a_slow_primary_is_replaced() {
 /// r1 finds the primary slow.
 fn with_one_that_objects() -> Group {
     let mut group = Group::new(1);
+    slow_seconds(&mut group);
+    assert_eq!(group.replicas[1].core.status().reason, "the primary was too slow");
+    group
+}
+
+/// Seconds in which r1 sees a slow primary.
+fn slow_seconds(group: &mut Group) {
     for from in [2_000, 3_000, 4_000] {
         for number in 0..10 {
             let begun = from + 100 * number;
@@ -53,8 +60,6 @@ fn with_one_that_objects() -> Group {
             group.settle();
         }
     }
-    assert_eq!(group.replicas[1].core.status().reason, "the primary was too slow");
-    group
 }
 
 fn asks(group: &Group) -> bool {
@@ -116,6 +121,30 @@ fn a_request_is_timed_again_when_an_objection_ends() {
     assert!(!asks(&group), "the primary is no longer slow");
     assert_eq!(group.replicas[1].core.frame.pending.len(), 1);
     assert!(group.replicas[1].timers.iter().any(request_timer), "nothing leads on");
+}
+
+/// r1 asks for another view because a request is overdue, and then finds the primary slow as well.
+/// When the request is executed after all, and nothing more is ordered, r1 must stop asking.
+#[test]
+fn an_objection_of_a_replica_that_asked_already_ends_too() {
+    let mut group = Group::new(1);
+    group.cut.insert((1, 0));
+    group.request(&[1], 2, 1, b"left out");
+    group.fire(1, request_timer);
+    group.settle();
+    assert!(asks(&group));
+    slow_seconds(&mut group);
+    assert!(group.replicas[1].core.frame.pace.is_slow());
+    group.cut.clear();
+    group.request(&[0], 2, 1, b"left out");
+    group.settle();
+    assert!(group.replicas[1].core.frame.pending.is_empty());
+    for _ in 0..6 {
+        assert!(asks(&group));
+        group.fire(1, |timer| *timer == Timer::Asks);
+        group.settle();
+    }
+    assert!(!asks(&group));
 }
 
 /// Who signs another state than the group's does not lead, neither now nor when its turn comes.
