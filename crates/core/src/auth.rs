@@ -5,6 +5,7 @@ use crate::counter::{Instance, Position, TrustedMac, Ui};
 use crate::digest::{Digest, Domain};
 use crate::ids::ReplicaId;
 use crate::limits::FRAME_BYTES_MAX;
+use crate::mac_vector::MacVector;
 use crate::protocol::Message;
 use crate::request::Envelope;
 use crate::wire::{Malformed, Reader, Wire, Writer};
@@ -29,6 +30,9 @@ pub enum Auth {
     /// A trusted MAC by this device. Convinces everyone in the group, as a signature does, and says
     /// nothing of what else was said.
     Mac(Instance),
+    /// A MAC for each member: an *authenticator*. Convinces each replica in the group, whoever
+    /// passed it on, of what its own entry covers, and lets none convince another.
+    Vector,
 }
 
 impl Auth {
@@ -40,7 +44,7 @@ impl Auth {
 }
 
 /// What the sender made in answer to an [`Auth`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum AuthTag {
     /// Nothing; the channel vouches.
     Channel,
@@ -52,6 +56,8 @@ pub enum AuthTag {
     Usig(Ui),
     /// A trusted MAC over the message's statement.
     Mac(TrustedMac),
+    /// MACs over the message's statement, one for each member.
+    Vector(MacVector),
 }
 
 /// The first eight bytes of a statement's digest: as good as any checksum, and the digest is there.
@@ -94,6 +100,16 @@ impl AuthTag {
             _ => None,
         }
     }
+
+    /// The MACs for each member, if it is these: for a core that shows them in a message of its
+    /// own, whose receivers check their entries ([`Verifier::vector`]).
+    #[must_use]
+    pub const fn vector(&self) -> Option<&MacVector> {
+        match self {
+            Self::Vector(macs) => Some(macs),
+            _ => None,
+        }
+    }
 }
 
 /// An Ed25519 signature inside a message.
@@ -120,6 +136,7 @@ impl fmt::Debug for AuthTag {
             }
             Self::Usig(ui) => write!(f, "usig {} {:?}", ui.instance.0, ui.position),
             Self::Mac(_) => f.write_str("mac"),
+            Self::Vector(macs) => macs.fmt(f),
         }
     }
 }
@@ -144,6 +161,10 @@ impl Wire for AuthTag {
                 to.u8(4);
                 to.array(sum);
             }
+            Self::Vector(macs) => {
+                to.u8(5);
+                macs.encode(to);
+            }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -153,6 +174,7 @@ impl Wire for AuthTag {
             2 => Ui::decode(from).map(Self::Usig),
             3 => TrustedMac::decode(from).map(Self::Mac),
             4 => from.array().map(|sum| Self::Checksum(Checksum(sum))),
+            5 => MacVector::decode(from).map(Self::Vector),
             _ => Err(Malformed),
         }
     }
@@ -172,6 +194,14 @@ pub trait Verifier: Send + Sync {
     /// Whether this device of the replica, in the incarnation that the membership admits, made the
     /// MAC of the statement with this digest. Nobody can say so whose devices make none.
     fn mac(&self, by: (ReplicaId, Instance), digest: &Digest, mac: &TrustedMac) -> bool;
+
+    /// Whether the author made this replica's entry over the statement with this digest, and there
+    /// is one entry for each member. Says nothing of the other entries, whose receivers check them.
+    /// Nobody can say so who has no keys for it.
+    fn vector(&self, author: ReplicaId, digest: &Digest, macs: &MacVector) -> bool {
+        let _ = (author, digest, macs);
+        false
+    }
 
     /// Whether the client made the envelope.
     fn envelope(&self, envelope: &Envelope) -> bool;
@@ -196,6 +226,10 @@ impl Verifier for Unchecked {
     }
 
     fn mac(&self, _: (ReplicaId, Instance), _: &Digest, _: &TrustedMac) -> bool {
+        true
+    }
+
+    fn vector(&self, _: ReplicaId, _: &Digest, _: &MacVector) -> bool {
         true
     }
 
@@ -239,7 +273,7 @@ impl<M> Clone for Verified<M> {
     fn clone(&self) -> Self {
         Self {
             author: self.author,
-            tag: self.tag,
+            tag: self.tag.clone(),
             digest: self.digest,
             message: self.message.clone(),
             wire: self.wire.clone(),

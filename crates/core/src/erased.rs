@@ -352,6 +352,7 @@ fn check_tag<P: Protocol>(
             let unchecked = mutant!("hybrid-pbft.mac-not-checked");
             unchecked || verifier.mac((author, instance), digest, mac)
         }
+        (Auth::Vector, AuthTag::Vector(macs)) => verifier.vector(author, digest, macs),
         _ => return Err(Reject::WrongTag),
     };
     if good { Ok(()) } else { Err(Reject::BadAuth) }

@@ -12,6 +12,7 @@
 //! | [`erased`] | the door between a typed core and hosts that are compiled once |
 //! | [`ids`], [`membership`], [`quorum`] | who takes part and how many are enough |
 //! | [`auth`], [`counter`], [`digest`] | what is asked of keys and devices, never how it is done |
+//! | [`mac_vector`] | a MAC for each member, over one statement |
 //! | [`wire`] | the bounded codec |
 //! | [`request`], [`batch`] | signed envelopes of requests and the batches that order them |
 //! | [`window`], [`votes`] | bounded tables of slots and votes |
@@ -45,6 +46,7 @@ pub mod executor;
 pub mod forge;
 pub mod ids;
 pub mod limits;
+pub mod mac_vector;
 pub mod mark;
 pub mod membership;
 pub mod mutant;

@@ -10,6 +10,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Counter, Instance, TrustedMac, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
 use pentarchy_core::protocol::Tuning;
 use pentarchy_core::request::Envelope;
@@ -78,6 +79,9 @@ impl Verifier for Trusting {
     }
     fn mac(&self, by: (ReplicaId, Instance), digest: &Digest, mac: &TrustedMac) -> bool {
         self.0.mac(by, digest, mac)
+    }
+    fn vector(&self, author: ReplicaId, digest: &Digest, macs: &MacVector) -> bool {
+        self.0.vector(author, digest, macs)
     }
     fn envelope(&self, _: &Envelope) -> bool {
         true

@@ -10,6 +10,7 @@ use pentarchy_core::authenticator::Authenticator;
 use pentarchy_core::counter::{Certificate, Instance, Memory, Position, Refused, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::request::{Envelope, RequestAuth};
 use pentarchy_io::frame::split;
@@ -61,6 +62,9 @@ impl Verifier for Believing {
         self.0.certificates.fetch_add(1, Relaxed);
         true
     }
+    fn vector(&self, _: ReplicaId, _: &Digest, _: &MacVector) -> bool {
+        true
+    }
     fn envelope(&self, envelope: &Envelope) -> bool {
         self.envelopes(&[envelope])
     }
@@ -77,6 +81,7 @@ impl Authenticator for Blank {
         Ok(match auth {
             Auth::Channel => AuthTag::Channel,
             Auth::Checksum => AuthTag::Checksum(Checksum::of(digest)),
+            Auth::Vector => AuthTag::Vector(MacVector::default()),
             Auth::Signature => {
                 self.0.signed.fetch_add(1, Relaxed);
                 AuthTag::Signature([0; 64])

@@ -2,12 +2,14 @@
 
 use crate::costs;
 use crate::keys::KeyPair;
+use crate::member_keys::MemberKeys;
 use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature};
 use pentarchy_core::authenticator;
 use pentarchy_core::counter::{Counters, Instance, Memory, Refused, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::membership::Membership;
 use std::fmt;
+use std::sync::Arc;
 
 /// A replica's means to convince others: its key and its trusted counters.
 pub struct Authenticator {
@@ -15,6 +17,8 @@ pub struct Authenticator {
     /// The number of the first of its counters.
     first: u8,
     counters: Vec<Box<dyn Usig>>,
+    /// For MACs; none if it makes none.
+    members: Option<MemberKeys>,
 }
 
 impl Authenticator {
@@ -22,7 +26,14 @@ impl Authenticator {
     /// would see the other's positions as spent.
     #[must_use]
     pub fn new(keys: KeyPair, counters: Vec<Box<dyn Usig>>) -> Self {
-        Self { keys, first: 0, counters }
+        Self { keys, first: 0, counters, members: None }
+    }
+
+    /// The same, and it makes MACs for each of these members.
+    #[must_use]
+    pub fn among(self, membership: Arc<Membership>) -> Self {
+        let members = Some(MemberKeys::new(self.keys.clone(), membership));
+        Self { members, ..self }
     }
 
     /// For one who has no counter, and for so many pillars beside it, each of which has the one of
@@ -41,6 +52,7 @@ impl Authenticator {
             keys: keys.clone(),
             first,
             counters: shared.next().into_iter().collect(),
+            members: None,
         };
         let of_pillars = (0..pillars).map(of_pillar).collect();
         (Self::new(keys.clone(), kept), of_pillars)
@@ -71,6 +83,10 @@ impl authenticator::Authenticator for Authenticator {
             Auth::Channel => Ok(AuthTag::Channel),
             Auth::Checksum => Ok(AuthTag::Checksum(Checksum::of(digest))),
             Auth::Signature => Ok(AuthTag::Signature(self.keys.sign(digest))),
+            Auth::Vector => {
+                let members = self.members.as_ref().ok_or(Refused::Unavailable)?;
+                Ok(AuthTag::Vector(members.make(digest)))
+            }
             Auth::Usig(instance, position) => {
                 costs::USIGS_CREATED.add(1);
                 self.counter(*instance)?.create(*position, digest).map(AuthTag::Usig)

@@ -9,6 +9,7 @@
 //! | [`keys`] | a node's key pair and the secret that the group's trusted devices share |
 //! | [`secret_file`] | text files that only their owner can read |
 //! | [`authenticator`] | makes the tag that a message asks for |
+//! | [`member_keys`] | keys that members share in pairs, and the MACs under them |
 //! | [`verifier`] | checks tags and envelopes, one at a time or in batches |
 //! | [`request_auth`] | how a client authenticates an envelope, and how a replica checks it |
 //! | [`session`] | keys that a client shares with its group's trusted devices |
@@ -20,6 +21,7 @@
 pub mod authenticator;
 pub mod costs;
 pub mod keys;
+pub mod member_keys;
 pub mod request_auth;
 pub mod secret_file;
 pub mod seen;

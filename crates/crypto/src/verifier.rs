@@ -2,6 +2,7 @@
 
 use crate::costs;
 use crate::keys::KeyPair;
+use crate::member_keys::MemberKeys;
 use crate::request_auth::{self, BadMemberKey, PairKeys, SignedRequest};
 use crate::seen::Seen;
 use crate::session::Tag;
@@ -10,6 +11,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Certificate, Instance, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Domain, Hasher};
 use pentarchy_core::ids::{ClientId, Incarnation, ReplicaId};
+use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::request::{Envelope, RequestAuth};
 use std::collections::BTreeSet;
@@ -122,6 +124,9 @@ pub struct GroupVerifier {
     /// The only clients whose requests are genuine; all are, if there is no list.
     clients: Option<BTreeSet<ClientId>>,
     seen: Seen,
+    /// Whose entries in vectors of MACs are checked; nobody's, and none convinces, if there is
+    /// none.
+    member: Option<(ReplicaId, MemberKeys)>,
 }
 
 enum RequestCheck {
@@ -177,8 +182,16 @@ impl GroupVerifier {
         };
         let keys = membership.ids().map(unpack).collect::<Result<_, _>>()?;
         let domain = membership.group_domain();
-        let (clients, seen) = (None, Seen::default());
-        Ok(Self { membership, domain, keys, usig, requests, clients, seen })
+        let (clients, seen, member) = (None, Seen::default(), None);
+        Ok(Self { membership, domain, keys, usig, requests, clients, seen, member })
+    }
+
+    /// The same in the eyes of this member, whose key it is: vectors of MACs convince it of its own
+    /// entry.
+    #[must_use]
+    pub fn of_member(self, me: ReplicaId, keys: KeyPair) -> Self {
+        let member = Some((me, MemberKeys::new(keys, self.membership.clone())));
+        Self { member, ..self }
     }
 
     /// Takes requests of these clients and the members only. Every replica of a group must have the
@@ -327,6 +340,11 @@ impl Verifier for GroupVerifier {
         let is_apart = self.usig.is_apart();
         member.life().is_mac()
             && if is_apart { self.once(&mac_claim(by, mac, digest), check) } else { check() }
+    }
+
+    fn vector(&self, author: ReplicaId, digest: &Digest, macs: &MacVector) -> bool {
+        let checks = |(me, keys): &(_, MemberKeys)| keys.check(*me, author, digest, macs);
+        self.member.as_ref().is_some_and(checks)
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {

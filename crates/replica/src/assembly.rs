@@ -172,7 +172,7 @@ impl Threads<'_> {
         };
         let count = pillar_cores.len() as u8;
         let (mine, of_pillars) = match count {
-            0 => (Authenticator::new(keys, counters), Vec::new()),
+            0 => (Authenticator::new(keys, counters).among(current.clone()), Vec::new()),
             _ => Authenticator::of_pillars(&keys, counters, count),
         };
         let thread = |((pillar, cell), authenticator)| {

@@ -9,6 +9,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Certificate, Counter, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{ClientId, Epoch, Incarnation, ReplicaId, ReplicaSet};
+use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::request::{Draft, Envelope, RequestAuth};
 use std::collections::BTreeMap;
@@ -226,6 +227,26 @@ impl Crypto {
         Certificate::Mac(certificate)
     }
 
+    /// The MACs by which a replica convinces each other one of a statement with this digest.
+    #[must_use]
+    pub fn macs_of(&self, author: ReplicaId, digest: &Digest) -> MacVector {
+        let secret = &self.replicas[usize::from(author.0)];
+        let receivers = 0..self.replicas.len() as u64;
+        MacVector::new(receivers.map(|to| keyed(secret, 6, [to, 0, 0, 0, 0, 0], digest)))
+    }
+
+    /// Whether the author made this receiver's entry, of one for each replica.
+    fn convinces_of(
+        &self,
+        (author, to): (ReplicaId, ReplicaId),
+        digest: &Digest,
+        macs: &MacVector,
+    ) -> bool {
+        let n = self.replicas.len();
+        let entry = macs.entry(to, n).filter(|_| usize::from(author.0) < n);
+        entry.is_some_and(|entry| self.macs_of(author, digest).entry(to, n) == Some(entry))
+    }
+
     /// The MAC by which a device says that its replica said this.
     #[must_use]
     pub fn mac_by(&self, by: Certifier, digest: &Digest) -> TrustedMac {
@@ -286,6 +307,11 @@ impl Verifier for Crypto {
         self.is_mac(by, digest, mac)
     }
 
+    fn vector(&self, author: ReplicaId, digest: &Digest, macs: &MacVector) -> bool {
+        let mut receivers = (0..self.replicas.len() as u16).map(ReplicaId);
+        receivers.any(|to| self.convinces_of((author, to), digest, macs))
+    }
+
     fn envelope(&self, envelope: &Envelope) -> bool {
         let mut ids = (0..self.replicas.len() as u16).map(ReplicaId);
         ids.any(|id| self.convinces(id, envelope))
@@ -328,6 +354,10 @@ impl Verifier for Keys {
         };
         let (incarnation, epoch) = (member.incarnation, self.membership.epoch);
         self.crypto.is_mac(Certifier { replica, instance, incarnation, epoch }, digest, mac)
+    }
+
+    fn vector(&self, author: ReplicaId, digest: &Digest, macs: &MacVector) -> bool {
+        self.crypto.convinces_of((author, self.me), digest, macs)
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {

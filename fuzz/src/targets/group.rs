@@ -227,7 +227,7 @@ impl Group {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature(crypto().sign(self.liar, &digest)),
-            Auth::Checksum => return None,
+            Auth::Checksum | Auth::Vector => return None,
             Auth::Mac(_) => AuthTag::Mac(self.device.mac(&digest).ok()?),
             Auth::Usig(_, position) => AuthTag::Usig(self.device.create(position, &digest).ok()?),
         };

@@ -410,6 +410,7 @@ impl Epochs {
                 GroupVerifier::with_sessions(membership.clone(), check, sessions.clone())?
             }
         };
+        let verifier = verifier.of_member(self.me, self.key.clone());
         Ok(match &self.admission {
             Admission::Open => verifier,
             Admission::Only(clients) => verifier.only(clients.iter().copied().collect()),

@@ -6,6 +6,7 @@ use pentarchy_core::authenticator::Authenticator as _;
 use pentarchy_core::counter::{Certificate, Instance, Position, Refused, TrustedMac, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::Membership;
 use pentarchy_crypto::authenticator::Authenticator;
 use pentarchy_crypto::costs::costs;
@@ -60,6 +61,49 @@ fn the_authenticator_makes_what_is_asked() {
         let mut broken = Authenticator::new(replica_key(0), vec![Box::new(Scripted(Err(refusal)))]);
         assert_eq!(broken.tag(&Auth::usig(position), &DIGEST), Err(refusal));
     }
+}
+
+fn made(author: u16) -> MacVector {
+    let authenticator = Authenticator::new(replica_key(author), Vec::new());
+    let tag = authenticator.among(membership()).tag(&Auth::Vector, &DIGEST);
+    tag.unwrap().vector().unwrap().clone()
+}
+
+#[test]
+fn a_vector_of_macs_convinces_each_member_of_its_own_entry() {
+    let eyes_of = |me| verifier().0.of_member(ReplicaId(me), replica_key(me));
+    let n = membership().n() as u16;
+    for author in 0..n {
+        let macs = made(author);
+        for me in 0..n {
+            let eyes = eyes_of(me);
+            let convinces = |by, digest, macs: &[_]| {
+                eyes.vector(ReplicaId(by), digest, &MacVector::new(macs.iter().copied()))
+            };
+            let entries = macs.entries();
+            assert!(convinces(author, &DIGEST, entries), "{author} to {me}");
+            assert!(!convinces(author, &Digest([8; 32]), entries), "another statement");
+            for other in (0..n).filter(|other| *other != author) {
+                assert!(!convinces(other, &DIGEST, entries), "{other} in the name of {author}");
+            }
+            for (at, _) in entries.iter().enumerate() {
+                let mut changed = entries.to_vec();
+                changed[at][0] ^= 1;
+                let is_mine = at == usize::from(me);
+                assert_eq!(convinces(author, &DIGEST, &changed), !is_mine, "each checks its own");
+            }
+            assert!(!convinces(author, &DIGEST, &entries[1..]), "one for each member");
+            assert!(!convinces(author, &DIGEST, &[entries, &[[0; 16]]].concat()), "and no more");
+        }
+        assert!(!eyes_of(0).vector(ReplicaId(n), &DIGEST, &macs), "no member");
+        assert!(!verifier().0.vector(ReplicaId(author), &DIGEST, &macs), "eyes without a key");
+    }
+}
+
+#[test]
+fn who_shares_no_keys_with_members_makes_no_macs() {
+    let mut authenticator = Authenticator::new(replica_key(0), Vec::new());
+    assert_eq!(authenticator.tag(&Auth::Vector, &DIGEST), Err(Refused::Unavailable));
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! A machine, a driver that writes down what it asks for, and a core that orders at once.
 
 use crate::disk::SlowDisk;
+use crate::keys::{Eyes, Hand, N};
 use bytes::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature, Verifier};
-use pentarchy_core::authenticator::Authenticator;
+use pentarchy_core::auth::{AuthTag, Verifier};
 use pentarchy_core::batch::Batch;
-use pentarchy_core::counter::{Counter, Instance, Memory as Recent, Refused, TrustedMac, Ui};
+use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
@@ -18,7 +18,7 @@ use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Delay, FaultModel, Reject, Rules, Status};
 use pentarchy_core::protocol::{TimerKey, Topic};
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
-use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
+use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_core::transfer::Transfer;
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_machine::fault::Fault;
@@ -34,9 +34,6 @@ use std::cell::Cell;
 use std::hash::Hasher;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Replicas of the group.
-const N: u16 = 3;
 
 const RULES: Rules = Rules {
     name: "at once",
@@ -145,8 +142,8 @@ impl Bench {
         others.remove(me);
         let engine = Engine::new(EngineParts {
             core,
-            verifier: Arc::new(Ones),
-            authenticator: Box::new(Remembering(resumes)),
+            verifier: Arc::new(Eyes(me)),
+            authenticator: Box::new(Hand { me, remembers: resumes }),
             me,
             others,
             epoch: membership.epoch,
@@ -221,10 +218,14 @@ pub fn pass(from: &mut Bench, me: u16, to: &mut Bench, other: u16) -> usize {
 
 /// An empty disk of this replica.
 pub fn disk(me: ReplicaId) -> SlowDisk {
+    SlowDisk::new(identity(me), membership())
+}
+
+/// Whose disk that is.
+pub fn identity(me: ReplicaId) -> Identity {
     let membership = membership();
     let incarnation = membership.members[usize::from(me.0)].incarnation;
-    let identity = Identity { group: membership.group, replica: me, incarnation };
-    SlowDisk::new(identity, membership)
+    Identity { group: membership.group, replica: me, incarnation }
 }
 
 pub const fn client(number: u8) -> ClientId {
@@ -317,44 +318,5 @@ impl ReplicaCore for AtOnce {
     }
     fn describe(&self, _: &Incoming) -> String {
         String::new()
-    }
-}
-
-/// An envelope is authentic if its signature begins with 1.
-struct Ones;
-
-impl Verifier for Ones {
-    fn signature(&self, _: ReplicaId, _: &Digest, _: &[u8; 64]) -> bool {
-        false
-    }
-    fn usig(&self, _: ReplicaId, _: &Digest, _: &Ui) -> bool {
-        false
-    }
-    fn mac(&self, _: (ReplicaId, Instance), _: &Digest, _: &TrustedMac) -> bool {
-        false
-    }
-    fn envelope(&self, envelope: &Envelope) -> bool {
-        envelope.auth == RequestAuth::Signature([1; 64])
-    }
-}
-
-/// A device that remembers, or has nothing to remember.
-struct Remembering(bool);
-
-impl Authenticator for Remembering {
-    fn tag(&mut self, auth: &Auth, digest: &Digest) -> Result<AuthTag, Refused> {
-        Ok(match auth {
-            Auth::Checksum => AuthTag::Checksum(Checksum::of(digest)),
-            _ => AuthTag::Channel,
-        })
-    }
-    fn sign(&self, _: &Digest) -> Signature {
-        Signature([0; 64])
-    }
-    fn begin_epoch(&mut self, _: &Membership) -> Result<(), Refused> {
-        Ok(())
-    }
-    fn memories(&self) -> Vec<(Instance, Recent)> {
-        if self.0 { vec![(Instance::FIRST, Recent::default())] } else { Vec::new() }
     }
 }

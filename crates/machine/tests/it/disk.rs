@@ -13,13 +13,15 @@ use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{
-    Backing, Certificates, DurableStore, Entry, EntryLog, Job, Kept, Measured, Needed, Scrubs,
-    Stepped,
+    Backing, Certificates, DurableStore, Entry, EntryLog, Job, Kept, Measured, Needed, Past,
+    Scrubs, Stepped,
 };
 use pentarchy_storage::log::Options;
 use std::cell::RefCell;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::{fs, io};
 use tempfile::TempDir;
 
 /// A machine has one of these, and the test another.
@@ -27,7 +29,7 @@ use tempfile::TempDir;
 pub struct SlowDisk {
     stepped: Rc<RefCell<Stepped>>,
     /// Removed with the last of them.
-    _folder: Rc<TempDir>,
+    folder: Rc<TempDir>,
 }
 
 impl SlowDisk {
@@ -37,7 +39,18 @@ impl SlowDisk {
         let mut data = OsFolder::open(folder.path()).expect("a new folder");
         let options = Options::new([7; 32]);
         let kept = Kept::create(&mut data, identity, membership, options).expect("it is empty");
-        Self { stepped: Rc::new(RefCell::new(Stepped::new(kept))), _folder: Rc::new(folder) }
+        Self { stepped: Rc::new(RefCell::new(Stepped::new(kept))), folder: Rc::new(folder) }
+    }
+
+    /// What a crash leaves of it: what was written. `first` is the group as it began.
+    pub fn reopened(&self, identity: Identity, first: &Arc<Membership>) -> (Self, Past) {
+        let folder = tempfile::tempdir().expect("a folder");
+        copy(self.folder.path(), folder.path()).expect("what is there can be read");
+        let mut data = OsFolder::open(folder.path()).expect("it is a copy");
+        let opened = Kept::open(&mut data, identity, first, Options::new([7; 32]));
+        let (kept, past) = opened.expect("it is whole");
+        let stepped = Rc::new(RefCell::new(Stepped::new(kept)));
+        (Self { stepped, folder: Rc::new(folder) }, past)
     }
 
     /// Writes all that was handed over.
@@ -46,6 +59,21 @@ impl SlowDisk {
         assert!(stepped.begin(Job::Log), "nothing waits");
         stepped.end(Job::Log).expect("a disk that works");
     }
+}
+
+/// Copies a folder, but not the lock that its owner has on it.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let there = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            fs::create_dir(&there)?;
+            copy(&entry.path(), &there)?;
+        } else if entry.file_name() != "lock" {
+            fs::copy(entry.path(), there)?;
+        }
+    }
+    Ok(())
 }
 
 impl EntryLog for SlowDisk {

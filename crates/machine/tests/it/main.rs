@@ -4,5 +4,7 @@ mod admission;
 mod bench;
 mod chain;
 mod disk;
+mod keys;
 mod links;
 mod resuming;
+mod vouching;

@@ -167,7 +167,7 @@ impl<S: Vouched + Ord> Hearsay<S> {
     pub fn rewrite(&self, view: View, slot: Slot) -> Option<Made> {
         let Made { author, tag, proposal } = self.made.get(&(view, slot))?;
         let proposal = Arc::new(rewritten(proposal)?);
-        Some(Made { author: *author, tag: *tag, proposal })
+        Some(Made { author: *author, tag: tag.clone(), proposal })
     }
 
     /// Takes note of who asks for a view.

@@ -216,12 +216,12 @@ impl Group {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature([me.0 as u8; 64]),
-            Auth::Checksum | Auth::Mac(_) => unreachable!("no message asks for one"),
+            Auth::Checksum | Auth::Mac(_) | Auth::Vector => unreachable!("no message asks for one"),
             Auth::Usig(_, position) => {
                 AuthTag::Usig(self.replicas[usize::from(me.0)].device.create(position, &digest))
             }
         };
-        let wire = (me, (Tagged(tag), Body(message.clone()))).to_bytes();
+        let wire = (me, (Tagged(tag.clone()), Body(message.clone()))).to_bytes();
         self.post(me, to, &wire);
         let loops = match to {
             To::All => true,

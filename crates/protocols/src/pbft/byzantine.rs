@@ -347,7 +347,7 @@ impl<S: Seal> Forger for Byzantine<S> {
                 let instance = self.membership.instance();
                 AuthTag::Mac(hand.mac(instance, &digest).ok()?)
             }
-            Auth::Checksum | Auth::Usig(..) => return None,
+            Auth::Checksum | Auth::Usig(..) | Auth::Vector => return None,
         };
         self.told.remember(lie);
         let wire = encode(self.me, &tag, &message);

@@ -23,20 +23,21 @@ impl<M: protocol::Message> Message<M> {
     /// A checked message as its pillar knows it. Shares the bytes.
     #[must_use]
     pub fn within(verified: &Verified<Self>) -> Verified<M> {
-        let Verified { author, tag, digest, ref message, ref wire, is_direct } = *verified;
-        let wire = wire.slice(..wire.len() - 1);
+        let Verified { author, ref tag, digest, ref message, ref wire, is_direct } = *verified;
+        let (tag, wire) = (tag.clone(), wire.slice(..wire.len() - 1));
         Verified { author, tag, digest, message: message.inner.clone(), wire, is_direct }
     }
 
     /// Back again, to be passed on.
     #[must_use]
     pub fn around(pillar: u8, verified: &Verified<M>) -> Verified<Self> {
-        let Verified { author, tag, digest, ref message, ref wire, is_direct } = *verified;
+        let Verified { author, ref tag, digest, ref message, ref wire, is_direct } = *verified;
         let mut writer = Writer::onto(Vec::with_capacity(wire.len() + 1));
         writer.array(wire);
         writer.u8(pillar);
         let message = Arc::new(Self { pillar, inner: message.clone() });
-        Verified { author, tag, digest, message, wire: writer.into_bytes(), is_direct }
+        let (tag, wire) = (tag.clone(), writer.into_bytes());
+        Verified { author, tag, digest, message, wire, is_direct }
     }
 }
 
@@ -45,7 +46,7 @@ impl<M: protocol::Message> protocol::Message for Message<M> {
         match self.inner.auth() {
             Auth::Usig(_, position) => Auth::Usig(Instance(self.pillar), position),
             Auth::Mac(_) => Auth::Mac(Instance(self.pillar)),
-            auth @ (Auth::Channel | Auth::Checksum | Auth::Signature) => auth,
+            auth @ (Auth::Channel | Auth::Checksum | Auth::Signature | Auth::Vector) => auth,
         }
     }
 

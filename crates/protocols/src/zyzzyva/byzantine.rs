@@ -347,7 +347,7 @@ impl Forger for Byzantine {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature(hand.sign(&digest)),
-            Auth::Checksum | Auth::Usig(..) | Auth::Mac(_) => return None,
+            Auth::Checksum | Auth::Usig(..) | Auth::Mac(_) | Auth::Vector => return None,
         };
         self.told.remember(lie);
         let wire = encode(self.me, &tag, &message);

@@ -275,7 +275,7 @@ impl Group {
                 let device = &mut self.replicas[usize::from(id)].devices[part];
                 AuthTag::Usig(device.create(position, &outgoing.digest))
             }
-            Auth::Checksum | Auth::Mac(_) => panic!("nobody asks for one"),
+            Auth::Checksum | Auth::Mac(_) | Auth::Vector => panic!("nobody asks for one"),
         };
         let (wire, own) = self.replicas[usize::from(id)].parts[part].seal(outgoing, tag);
         self.post(id, part, to, &wire);

@@ -410,6 +410,7 @@ impl<P: Spoken> Group<P> {
             Auth::Signature => AuthTag::Signature(Seals::sign(me, &digest)),
             Auth::Usig(_, position) => AuthTag::Usig(device.certify(me, position, &digest)),
             Auth::Mac(_) => AuthTag::Mac(Seals::mac_of(me, &digest)),
+            Auth::Vector => panic!("nobody asks for one"),
         };
         Verified::recalled(me, tag, &domain, message)
     }
@@ -420,7 +421,7 @@ impl<P: Spoken> Group<P> {
         genuine: &Verified<P::Message>,
         message: P::Message,
     ) -> Verified<P::Message> {
-        Verified::recalled(genuine.author, genuine.tag, &self.membership.domain(), message)
+        Verified::recalled(genuine.author, genuine.tag.clone(), &self.membership.domain(), message)
     }
 
     fn post(&mut self, id: u16, to: To, message: &Verified<P::Message>) {

@@ -370,6 +370,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Net<P> {
             Auth::Checksum => AuthTag::Checksum(Checksum::of(&digest)),
             Auth::Signature => AuthTag::Signature([id as u8; 64]),
             Auth::Mac(_) => AuthTag::Mac(TrustedMac([id as u8; 32])),
+            Auth::Vector => panic!("nobody asks for one"),
             Auth::Usig(_, at) => {
                 AuthTag::Usig(self.nodes[usize::from(id)].device.create(at, &digest))
             }

@@ -53,7 +53,7 @@ impl Group {
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
             Auth::Signature => AuthTag::Signature(self.crypto.sign(PRIMARY, &digest)),
-            Auth::Checksum | Auth::Mac(_) => panic!("Hybster has none"),
+            Auth::Checksum | Auth::Mac(_) | Auth::Vector => panic!("Hybster has none"),
             Auth::Usig(instance, position) => {
                 assert_eq!(instance, Instance(pillar));
                 AuthTag::Usig(devices.create(Instance(by), position, &digest).expect("it is fresh"))

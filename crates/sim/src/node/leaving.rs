@@ -105,6 +105,7 @@ impl ReplicaNode<'_> {
             Auth::Channel => AuthTag::Channel,
             Auth::Checksum => AuthTag::Checksum(Checksum::of(&outgoing.digest)),
             Auth::Signature => AuthTag::Signature(self.crypto.sign(self.id, &outgoing.digest)),
+            Auth::Vector => AuthTag::Vector(self.crypto.macs_of(self.id, &outgoing.digest)),
             Auth::Usig(instance, position) => {
                 let store = self.machine.store();
                 let certified = |store: &DurableStore<_>| {

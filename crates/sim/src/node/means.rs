@@ -28,6 +28,7 @@ impl Authenticator for Means {
             Auth::Channel => Ok(AuthTag::Channel),
             Auth::Checksum => Ok(AuthTag::Checksum(Checksum::of(digest))),
             Auth::Signature => Ok(AuthTag::Signature(self.crypto.sign(self.id, digest))),
+            Auth::Vector => Ok(AuthTag::Vector(self.crypto.macs_of(self.id, digest))),
             Auth::Usig(instance, position) => {
                 device.create(*instance, *position, digest).map(AuthTag::Usig)
             }

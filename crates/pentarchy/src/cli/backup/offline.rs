@@ -18,6 +18,7 @@ use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{Incarnation, Millis, ReplicaId, Slot};
+use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::{Input, Output, speculation};
 use pentarchy_core::protocol::{Memory, Setup, To};
@@ -214,6 +215,7 @@ impl Player {
             Auth::Checksum => AuthTag::Checksum(Checksum([0; 8])),
             Auth::Signature => AuthTag::Signature([0; 64]),
             Auth::Mac(_) => AuthTag::Mac(TrustedMac([0; 32])),
+            Auth::Vector => AuthTag::Vector(MacVector::default()),
             Auth::Usig(instance, position) => {
                 let committed = self.committed.entry(instance).or_default();
                 let before = *committed;

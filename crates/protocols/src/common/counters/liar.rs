@@ -324,6 +324,7 @@ impl<E: Opened> Liar<E> {
                 self.told.remember(lie);
                 AuthTag::Mac(hand.mac(self.membership.instance(), &digest).ok()?)
             }
+            Auth::Vector => return None,
             // The position is used up, which is memory enough.
             Auth::Usig(_, position) => {
                 let ui = hand.certify(self.membership.instance(), position, &digest).ok()?;

@@ -44,7 +44,7 @@ impl<S: Seal> Knowledge<S> {
         }
         match (message, S::of(tag)) {
             (Message::PrePrepare { view, slot, proposal }, Some(seal)) => {
-                let made = Made { author, tag: *tag, proposal: proposal.clone() };
+                let made = Made { author, tag: tag.clone(), proposal: proposal.clone() };
                 self.heard.note_made(*view, *slot, made);
                 self.note_vote(
                     Claim { slot: *slot, view: *view, batch: proposal.digest() },

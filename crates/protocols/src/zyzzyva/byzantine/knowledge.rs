@@ -75,7 +75,7 @@ impl Knowledge {
         }
         match (message, tag.signature().map(|signature| Signature(*signature))) {
             (Message::Order { view, slot, parent, proposal }, signature @ Some(_)) => {
-                let made = Made { author, tag: *tag, proposal: proposal.clone() };
+                let made = Made { author, tag: tag.clone(), proposal: proposal.clone() };
                 self.heard.note_made(*view, *slot, made);
                 let link = Link { slot: *slot, parent: *parent, batch: proposal.digest() };
                 keep(&mut self.links, (*view, link), signature);
