@@ -203,6 +203,14 @@ pub trait Verifier: Send + Sync {
         false
     }
 
+    /// Whether these signatures prove that the authority outside that ends this group's epochs
+    /// made the statement with this digest: enough of its own replicas signed, each counted once.
+    /// Nobody can say so whose group has no such authority.
+    fn authority(&self, digest: &Digest, signatures: &[(ReplicaId, Signature)]) -> bool {
+        let _ = (digest, signatures);
+        false
+    }
+
     /// Whether the client made the envelope.
     fn envelope(&self, envelope: &Envelope) -> bool;
 

@@ -19,6 +19,7 @@ use crate::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
 use crate::limits::{EPOCHS_KEPT, HANDOVERS_SENT_MAX, REPLICAS_MAX};
 use crate::membership::{Base, Life, Membership};
 use crate::mutant;
+use crate::protocol::Authority;
 use crate::request::Envelope;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -30,6 +31,9 @@ const REMIND_MS: u64 = 200;
 
 /// Reminders without need after which the epoch is said to the others once.
 const IDLE_REMINDERS: u64 = 5;
+
+/// Between two questions to the authority outside, if the group has one.
+const ASK_AUTHORITY_MS: u64 = 5_000;
 
 /// How long a replica that could execute the rest of an epoch itself tries to, before it fetches
 /// the state with which the next one begins.
@@ -209,6 +213,9 @@ pub enum Step {
     /// Send to all others a request under this replica's key whose operation is an [`Admission`],
     /// with a number above all before.
     AskAdmission,
+    /// Tell the authority outside in which epoch this replica is, and as whom, so that it says
+    /// again what is under way or how that epoch ended.
+    AskAuthority,
 }
 
 /// Follows the epochs for one replica.
@@ -228,6 +235,8 @@ pub struct Epochs {
     answered: ReplicaSet,
     remind_at: Millis,
     reminders: u64,
+    /// Who ends the epochs.
+    authority: Authority,
 }
 
 impl Epochs {
@@ -244,7 +253,20 @@ impl Epochs {
             answered: ReplicaSet::EMPTY,
             remind_at: Millis(0),
             reminders: 0,
+            authority: Authority::Members,
         }
+    }
+
+    /// Who ends the epochs, which is the members unless this is called. If it is a service, members
+    /// say nothing to each other about epochs.
+    pub const fn set_authority(&mut self, authority: Authority) {
+        self.authority = authority;
+    }
+
+    /// Who ends the epochs.
+    #[must_use]
+    pub const fn authority(&self) -> Authority {
+        self.authority
     }
 
     /// In the epoch that was going on when this replica stopped, with the proof of how the one
@@ -317,9 +339,14 @@ impl Epochs {
         }
     }
 
-    /// A message of another epoch came: shows an earlier one how it ended, asks a later one.
+    /// A message of another epoch came: shows an earlier one how it ended, asks a later one, or the
+    /// authority.
     pub fn on_other_epoch(&mut self, from: ReplicaId, epoch: Epoch, out: &mut Vec<Step>) {
         if epoch == self.membership.epoch || !self.answered.insert(from) {
+            return;
+        }
+        if self.authority == Authority::Service {
+            out.extend((epoch > self.membership.epoch).then_some(Step::AskAuthority));
             return;
         }
         let message = if epoch > self.membership.epoch {
@@ -395,13 +422,23 @@ impl Epochs {
     }
 
     fn begin(&mut self, proof: Proof, out: &mut Vec<Step>) {
-        let sources = proof.signers();
-        self.membership = Arc::new(self.membership.after(&proof.handover));
         out.push(self.to_others(Message::Proofs(Vec::from([proof.clone()]))));
+        let (handover, sources) = (proof.handover.clone(), proof.signers());
         self.proofs.push_back(proof);
         if self.proofs.len() > EPOCHS_KEPT {
             self.proofs.pop_front();
         }
+        self.enter(&handover, sources, out);
+    }
+
+    /// This replica has reached the end of the epoch, or of a later one, that the authority outside
+    /// set, and has the state with which the next one begins.
+    pub fn on_succeeded(&mut self, handover: &Handover, out: &mut Vec<Step>) {
+        self.enter(handover, ReplicaSet::EMPTY, out);
+    }
+
+    fn enter(&mut self, handover: &Handover, sources: ReplicaSet, out: &mut Vec<Step>) {
+        self.membership = Arc::new(self.membership.after(handover));
         self.votes.clear();
         self.proved = None;
         self.answered = ReplicaSet::EMPTY;
@@ -421,8 +458,14 @@ impl Epochs {
         if now < self.remind_at {
             return;
         }
-        self.remind_at = Millis(now.0.saturating_add(REMIND_MS));
+        let by_service = self.authority == Authority::Service;
+        let wait_ms = if by_service { ASK_AUTHORITY_MS } else { REMIND_MS };
+        self.remind_at = Millis(now.0.saturating_add(wait_ms));
         self.answered = ReplicaSet::EMPTY;
+        if by_service {
+            out.push(Step::AskAuthority);
+            return;
+        }
         self.reminders += 1;
         if let Some((handover, signature)) = self.votes.get(&self.me) {
             out.push(self.to_others(Message::Vote(handover.clone(), *signature)));

@@ -10,6 +10,7 @@ use crate::limits::{SECTIONS_MAX, snapshots_kept};
 use crate::membership::{Base, Membership};
 use crate::mutant;
 use crate::ports::client::{Outcome, Reply, ToClient};
+use crate::protocol::Authority;
 use crate::request::Envelope;
 use crate::roster::Roster;
 use crate::service::{Context, Event, Service};
@@ -90,8 +91,15 @@ impl Executor {
         }
     }
 
+    /// Who ends the group's epochs, which is its members unless this is called: before anything is
+    /// executed or installed.
+    pub const fn set_authority(&mut self, authority: Authority) {
+        self.roster.set_authority(authority);
+    }
+
     /// The state with which another group goes on that begins with these members: of what there
     /// was, everything but who the members were. All who make it of equal states make equal ones.
+    /// The other group's members end their epochs themselves.
     ///
     /// # Errors
     /// [`Malformed`] if it is no executor's state.

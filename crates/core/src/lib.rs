@@ -21,6 +21,8 @@
 //! | [`designated_replier`] | who tells a client a result, and who its digest |
 //! | [`tree`], [`snapshot`] | the state as a tree of hashes |
 //! | [`blobs`] | what of a state is in files and not in memory |
+//! | [`epochs`] | from one epoch to the next by the members' word |
+//! | [`succession`] | the same by the word of a service outside |
 //! | [`transfer`] | how a replica that fell behind gets a checkpoint's state |
 //! | [`forge`] | what a Byzantine replica can make others believe, for searches |
 //! | [`limits`] | every bound in the system |
@@ -60,6 +62,7 @@ mod roster;
 pub mod service;
 pub mod sessions;
 pub mod snapshot;
+pub mod succession;
 pub mod transfer;
 pub mod tree;
 pub mod votes;

@@ -18,6 +18,11 @@ pub const LATE_MAX: usize = 256;
 /// window until a checkpoint moves it.
 pub const WINDOW_SLOTS: u64 = 256;
 
+/// Slots behind a state of which a replica says what it ordered there when it is stopped, and which
+/// the next epoch inherits: a replica orders in no more above its stable checkpoint. Their digests
+/// are 8 KiB; their batches, each of at most [`BATCH_BYTES_MAX`], are held until they are executed.
+pub const HISTORY_SLOTS_MAX: usize = WINDOW_SLOTS as usize;
+
 /// A checkpoint is taken at every multiple of this many slots. A quarter of the window, so that
 /// ordering goes on while a checkpoint gathers its votes.
 pub const CHECKPOINT_SLOTS: u64 = 64;

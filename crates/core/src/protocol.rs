@@ -507,6 +507,18 @@ impl FaultModel {
     }
 }
 
+/// Who ends the epochs of a group, and says with what the next one begins.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Authority {
+    /// Its members: `f + 1` that have executed the epoch to its end say the same
+    /// ([`epochs`](crate::epochs)). The end is one of the slots that they order.
+    Members,
+    /// A service outside the group, which stops the members first
+    /// ([`wedging`](crate::ports::replica::wedging), [`succession`](crate::succession)). What
+    /// members order changes nothing about who they are.
+    Service,
+}
+
 /// What a protocol assumes and needs, as data that hosts, checkers and documents read too. Nothing
 /// here is inferred from anything else.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -535,6 +547,9 @@ pub struct Rules {
     /// ([`replying`](crate::ports::replica::replying)). Not if it is
     /// [`speculative`](Self::speculative).
     pub replies_itself: bool,
+    /// Who ends its epochs. Not a service if its order is split into [`pillars`](Self::pillars):
+    /// nothing stops several cores together.
+    pub authority: Authority,
     /// What its certificates come from; none if no device makes them.
     pub counter: Option<Counter>,
 }
@@ -549,10 +564,13 @@ impl Rules {
     /// What a core says of itself has to fit together.
     ///
     /// # Panics
-    /// If it does not: whoever replies what is final cannot be asked for what may be taken back.
+    /// If it does not: whoever replies what is final cannot be asked for what may be taken back,
+    /// and no service can stop an order that is split.
     pub fn assert_consistent(&self) {
-        let Self { name, speculative, replies_itself, .. } = *self;
+        let Self { name, speculative, replies_itself, pillars, .. } = *self;
         assert!(!(speculative && replies_itself), "{name}: who speculates does not reply itself");
+        let is_stopped = self.authority == Authority::Service;
+        assert!(!(pillars && is_stopped), "{name}: pillars end their epochs themselves");
     }
 
     /// Whether its replicas tolerate any fault, if there are enough of them.

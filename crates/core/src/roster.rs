@@ -6,6 +6,7 @@ use crate::ids::{Epoch, Millis, ReplicaId};
 use crate::limits::{ADMISSION_DOUBLINGS_MAX, ADMISSION_INTERVAL_MILLIS, REPLICAS_MAX};
 use crate::membership::{Life, Member, Membership};
 use crate::mutant;
+use crate::protocol::Authority;
 use crate::service::Context;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
@@ -71,13 +72,20 @@ pub struct Roster {
     lives: Vec<Life>,
     /// By member.
     admitted: Vec<Admitted>,
+    /// Who says which lives count. Unless it is the members, nothing of this is part of the state:
+    /// so a state is the same in whatever epoch it is.
+    authority: Authority,
 }
 
 impl Roster {
     pub fn new(membership: Arc<Membership>) -> Self {
         let lives = membership.members.iter().map(Member::life).collect();
         let admitted = vec![Admitted::default(); membership.n()];
-        Self { membership, lives, admitted }
+        Self { membership, lives, admitted, authority: Authority::Members }
+    }
+
+    pub const fn set_authority(&mut self, authority: Authority) {
+        self.authority = authority;
     }
 
     pub const fn membership(&self) -> &Arc<Membership> {
@@ -112,7 +120,9 @@ impl Roster {
 
     /// Why an admission is refused in this epoch, whenever it is asked for.
     fn refusal(&self, index: usize, asked: &Admission) -> Option<&'static str> {
-        if asked.epoch != self.membership.epoch {
+        if self.authority == Authority::Service {
+            Some("the members do not say who they are")
+        } else if asked.epoch != self.membership.epoch {
             Some("asked of another epoch")
         } else if self.lives[index] == asked.life {
             Some("admitted already")
@@ -152,6 +162,11 @@ impl Roster {
     pub fn restored(&self, from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let epoch = Epoch::decode(from)?;
         let entries: Vec<(Life, Admitted)> = from.sequence(REPLICAS_MAX)?;
+        if self.authority == Authority::Service {
+            return (entries.is_empty() && epoch == Epoch(0))
+                .then(|| self.clone())
+                .ok_or(Malformed);
+        }
         let (lives, admitted): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
         let same = self.membership.members.iter().map(Member::life).eq(lives.iter().copied());
         let now = self.membership.epoch;
@@ -159,11 +174,16 @@ impl Roster {
         if !fits || lives.len() != self.membership.n() {
             return Err(Malformed);
         }
-        Ok(Self { membership: self.membership.clone(), lives, admitted })
+        Ok(Self { membership: self.membership.clone(), lives, admitted, ..*self })
     }
 
     /// As the next slot will find it: if the epoch is ending, as the next one begins.
     pub fn encode(&self, to: &mut Writer) {
+        if self.authority == Authority::Service {
+            Epoch(0).encode(to);
+            to.sequence::<(Life, Admitted)>(&[]);
+            return;
+        }
         let epoch = self.membership.epoch;
         if self.is_ending() { epoch.next() } else { epoch }.encode(to);
         let entries = self.lives.iter().copied().zip(self.admitted.iter().copied());

@@ -184,6 +184,7 @@ impl Beginning<'_> {
             Memory::Volatile => (base, Memory::Volatile),
         };
         let mut executor = Executor::new(self.membership.clone(), service);
+        executor.set_authority(self.rules.authority);
         let (epoch, entries) = (self.membership.epoch, past.entries.len());
         let torn_bytes = past.recovered.torn_bytes;
         let slot = if whole { executed.slot } else { executor.executed() };

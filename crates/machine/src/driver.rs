@@ -2,6 +2,7 @@
 //! driver decides nothing.
 
 use crate::observed::{NoticeLog, Observed};
+use crate::wedging::ToAuthority;
 use pentarchy_core::ids::{ClientId, ReplicaId};
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::protocol::{Delay, Reject, TimerKey};
@@ -64,6 +65,12 @@ pub trait Driver {
     /// Queues a message for a client. False if the client is connected and too much waits for it:
     /// then the message is lost. A message to a client that is not connected is lost, too.
     fn send_client(&mut self, client: &ClientId, message: &ToClient) -> bool;
+
+    /// Tells something to the authority outside that ends this group's epochs. It may be lost. Of a
+    /// group whose members end them themselves nothing is told.
+    fn tell_authority(&mut self, message: ToAuthority) {
+        let _ = message;
+    }
 
     /// Ends a client's connection.
     fn hang_up(&mut self, client: &ClientId, why: HangUp);

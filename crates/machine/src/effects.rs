@@ -38,7 +38,11 @@ impl<D: Disk> Machine<'_, D> {
         Ok(())
     }
 
-    fn deliver(&mut self, event: CoreEvent, driver: &mut impl Driver) -> Result<(), Halt> {
+    pub(crate) fn deliver(
+        &mut self,
+        event: CoreEvent,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
         driver.observe(Observed::Takes(&event));
         self.engine.take(event);
         driver.observe(Observed::Asks(&self.engine.effects));
@@ -121,6 +125,7 @@ impl<D: Disk> Machine<'_, D> {
             }
             Output::Speculation(output) => self.on_speculation(output, driver)?,
             Output::Replying(output) => self.on_replying(output, driver),
+            Output::Wedging(output) => self.on_wedging(output, driver)?,
             Output::Pillar(output) => self.on_pillars_core(output)?,
         }
         Ok(())
@@ -137,15 +142,28 @@ impl<D: Disk> Machine<'_, D> {
             || self.store.as_ref().is_some_and(|store| store.drops(output))
     }
 
-    fn execute<R: Driver>(
+    fn execute(
         &mut self,
         slot: Slot,
         batch: &Arc<Batch>,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        self.assert_not_wedged(slot);
+        let results = SlotResults::new(&self.engine.core.rules());
+        self.run(slot, batch, results, driver)?;
+        if self.executor.is_ending() { self.on_ended(driver) } else { Ok(()) }
+    }
+
+    /// Executes what is final, and collects what clients are told.
+    pub(crate) fn run<R: Driver>(
+        &mut self,
+        slot: Slot,
+        batch: &Arc<Batch>,
+        mut results: SlotResults,
         driver: &mut R,
     ) -> Result<(), Halt> {
         let (begun, telling, fault) = (driver.elapsed(), self.telling(), self.engine.fault);
         let Self { engine, executor, replies, .. } = self;
-        let mut results = SlotResults::new(&engine.core.rules());
         let mut notices = R::Notices::default();
         driver.around(Work::Execute, || {
             executor.execute(slot, batch, |client, notice| {
@@ -161,7 +179,7 @@ impl<D: Disk> Machine<'_, D> {
         self.rest_on_what_is_kept(driver);
         driver.on_notices(notices);
         driver.observe(Observed::Executed { slot, batch });
-        if self.executor.is_ending() { self.on_ended(driver) } else { Ok(()) }
+        Ok(())
     }
 
     fn checkpoint(&mut self, slot: Slot, driver: &mut impl Driver) -> Result<(), Halt> {
@@ -184,5 +202,8 @@ impl<D: Disk> Machine<'_, D> {
 
 /// Whether it leaves the replica, so that it waits for the disk.
 const fn is_message(effect: &CoreEffect) -> bool {
-    matches!(effect, CoreEffect::Send { .. } | CoreEffect::Relay { .. })
+    matches!(
+        effect,
+        CoreEffect::Send { .. } | CoreEffect::Relay { .. } | CoreEffect::Output(Output::Wedging(_))
+    )
 }

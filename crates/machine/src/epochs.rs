@@ -7,6 +7,7 @@ use crate::machine::Machine;
 use crate::observed::Observed;
 use crate::pillar::{NextEpoch, ToPillar};
 use crate::store::Disk;
+use crate::wedging::Wedging;
 use bytes::Bytes;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::epochs::{Admission, Epochs, Handover, Message, Step};
@@ -14,7 +15,7 @@ use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
-use pentarchy_core::protocol::{Memory, Reject, Rules};
+use pentarchy_core::protocol::{Authority, Memory, Reject, Rules};
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire;
 use pentarchy_storage::kept::Then;
@@ -79,6 +80,10 @@ impl<D: Disk> Machine<'_, D> {
     ) -> Result<(), Halt> {
         match Message::from_bytes(bytes) {
             Err(_) => self.engine.reject(peer, Reject::Malformed, driver),
+            // No member has a say in it.
+            Ok(_) if self.epoch_manager.epochs.authority() == Authority::Service => {
+                self.engine.reject(peer, Reject::WrongRole, driver);
+            }
             Ok(Message::Admit(envelope)) => return self.on_admit(peer, envelope, driver),
             Ok(message) => {
                 let EpochManager { epochs, steps, .. } = &mut self.epoch_manager;
@@ -158,12 +163,21 @@ impl<D: Disk> Machine<'_, D> {
         self.when_saved(Then::Ended(handover), driver)
     }
 
-    /// Says how the epoch ends, unless it is known by now.
+    /// Says how the epoch ends, unless it is known by now; if a service has said so, nobody has to
+    /// be told.
     pub(crate) fn vote_for(&mut self, handover: Handover, driver: &mut impl Driver) {
-        if handover.epoch != self.membership().epoch {
+        let EpochManager { epochs, steps, .. } = &mut self.epoch_manager;
+        let now = epochs.membership().epoch;
+        if epochs.authority() == Authority::Service {
+            if handover.epoch >= now {
+                epochs.on_succeeded(&handover, steps);
+                self.carry_out_epochs(driver);
+            }
             return;
         }
-        let EpochManager { epochs, steps, .. } = &mut self.epoch_manager;
+        if handover.epoch != now {
+            return;
+        }
         epochs.on_ended(handover, |digest| self.engine.authenticator.sign(digest), steps);
         self.carry_out_epochs(driver);
     }
@@ -194,6 +208,7 @@ impl<D: Disk> Machine<'_, D> {
                 Step::Begin { membership, sources } => {
                     self.epoch_manager.next = Some((membership, sources));
                 }
+                Step::AskAuthority => self.tell_status(driver),
                 Step::AskAdmission => {}
             }
         }
@@ -217,6 +232,7 @@ impl<D: Disk> Machine<'_, D> {
         }
         let Some((membership, sources)) = self.epoch_manager.next.take() else { return Ok(()) };
         let mine = self.ended.take();
+        self.wedging = Wedging::default();
         // Only the next epoch begins where this one ended; one behind it begins further on.
         let follows = self.engine.epoch.next() == membership.epoch;
         let diverged = mine.filter(|mine| follows && *mine != membership.base);
@@ -247,7 +263,7 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// The group goes on with another state than this replica had at the end of the last epoch.
-    fn on_diverged(&mut self, slot: Slot, driver: &mut impl Driver) {
+    pub(crate) fn on_diverged(&mut self, slot: Slot, driver: &mut impl Driver) {
         self.engine.counters.diverged += 1;
         warn!(%slot, "this replica's state differs from the group's");
         driver.observe(Observed::Diverged(slot));

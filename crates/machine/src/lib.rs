@@ -3,10 +3,12 @@
 //! and carries out what it asks for ([`Driver`]). A driver decides nothing.
 //!
 //! ```text
-//! events in:   messages of a peer or a client; a link is up or down; a timer ran out;
-//!              a round begins or ends, with the time; a pillar says something; an operator asks
-//! actions out: queue a message for a peer or a client; hang up on a client, or do not read it for
-//!              a moment; arm or disarm a timer; keep an entry or a state; halt, with the reason
+//! events in:   messages of a peer, a client or the authority; a link is up or down; a timer ran
+//!              out; a round begins or ends, with the time; a pillar says something; an operator
+//!              asks
+//! actions out: queue a message for a peer, a client or the authority; hang up on a client, or do
+//!              not read it for a moment; arm or disarm a timer; keep an entry or a state; halt,
+//!              with the reason
 //! ```
 //!
 //! | module | what it holds |
@@ -20,6 +22,7 @@
 //! | `replies`, `speculation` | what clients are told of what was executed |
 //! | `transfers`, `spooling`, `divergence` | states |
 //! | `epochs`, `factory` | from epoch to epoch, and what makes the parts that change then |
+//! | `wedging`, `authority` | the end of an epoch by the word of a service outside |
 //! | `beginning`, `resuming` | how a replica begins, and what it asks before it speaks again |
 //! | `store`, `durable` | what is kept across a crash, and what waits for the disk |
 //! | `observed` | what a machine does, for drivers that watch it |
@@ -44,6 +47,7 @@
 
 mod admission;
 pub mod approach;
+mod authority;
 mod beginning;
 mod checking;
 pub mod counters;
@@ -79,6 +83,7 @@ mod spooling;
 pub mod status;
 mod store;
 mod transfers;
+mod wedging;
 
 pub use beginning::{BeginError, Beginning, Begun, Kept};
 pub use driver::{Driver, HangUp, Kind, Pause, Work};
@@ -97,3 +102,4 @@ pub use spooling::Spooling;
 pub use status::StatusReport;
 pub use store::{Disk, ObservedStore, StateCache};
 pub use transfers::TRANSFER;
+pub use wedging::{FromAuthority, ToAuthority};

@@ -18,6 +18,7 @@ use crate::replies::Replies;
 use crate::resuming::Resuming;
 use crate::spooling::Spooling;
 use crate::store::{Disk, ObservedStore, StateCache};
+use crate::wedging::Wedging;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
@@ -48,6 +49,8 @@ pub struct Machine<'f, D> {
     pub(crate) epoch_manager: EpochManager<'f>,
     /// Where this epoch ended for the executor, until the next one begins.
     pub(crate) ended: Option<Base>,
+    /// How far it has come to the end that an authority outside sets.
+    pub(crate) wedging: Wedging,
     /// What it keeps across a crash, if anything.
     pub(crate) store: Option<ObservedStore<D>>,
     pub(crate) divergence: Divergence,
@@ -120,8 +123,11 @@ impl<'f, D: Disk> Machine<'f, D> {
     /// If the core's rules
     /// [do not fit together](pentarchy_core::protocol::Rules::assert_consistent).
     #[must_use]
-    pub fn new(parts: MachineParts<'f, D>) -> Self {
-        parts.engine.core.rules().assert_consistent();
+    pub fn new(mut parts: MachineParts<'f, D>) -> Self {
+        let rules = parts.engine.core.rules();
+        rules.assert_consistent();
+        parts.epoch_manager.epochs.set_authority(rules.authority);
+        parts.executor.set_authority(rules.authority);
         let base = parts.epoch_manager.epochs.membership().base;
         Self {
             engine: parts.engine,
@@ -131,6 +137,7 @@ impl<'f, D: Disk> Machine<'f, D> {
             meter: Meter::default(),
             epoch_manager: parts.epoch_manager,
             ended: None,
+            wedging: Wedging::default(),
             store: parts.store,
             divergence: Divergence::default(),
             resuming: parts.resuming,

@@ -29,6 +29,11 @@ impl SlotResults {
         Self { by_client, host_replies: !rules.replies_itself }
     }
 
+    /// Of a slot of which the core hears nothing.
+    pub const fn for_clients(rules: &Rules) -> Self {
+        Self { by_client: None, host_replies: !rules.replies_itself }
+    }
+
     /// Takes note of a reply. True if the host tells the client.
     pub fn note(&mut self, client: &ClientId, reply: &Reply) -> bool {
         if let Some(by_client) = &mut self.by_client {

@@ -52,6 +52,7 @@ impl<D: Disk> Machine<'_, D> {
             // Nothing comes behind the end of an epoch, unless that is taken back.
             return Ok(());
         }
+        self.assert_not_wedged(place.slot);
         let begun = driver.elapsed();
         let mut all: Vec<(ClientId, Vec<Reply>)> = Vec::new();
         let mut notices = R::Notices::default();

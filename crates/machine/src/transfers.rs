@@ -85,6 +85,6 @@ impl<D: Disk> Machine<'_, D> {
         if self.executor.is_ending() {
             self.on_ended(driver)?;
         }
-        Ok(())
+        self.inherit(driver)
     }
 }

@@ -11,7 +11,7 @@ use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Effects, Event, FaultModel, NoTimer, Nothing, Protocol, Reject, Rules, Setup, Status,
+    Authority, Effects, Event, FaultModel, NoTimer, Nothing, Protocol, Reject, Rules, Setup, Status,
 };
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::Envelope;
@@ -50,6 +50,7 @@ impl Protocol for Unreplicated {
         speculative: false,
         hears_slot_results: false,
         replies_itself: false,
+        authority: Authority::Members,
         counter: Some(Counter::Usig),
     };
 
@@ -82,6 +83,7 @@ impl Protocol for Unreplicated {
                 | Input::Speculation(_)
                 | Input::SlotResults(_)
                 | Input::Replying(_)
+                | Input::Wedging(_)
                 | Input::Pillar(_),
             )
             | Event::Client(..)

@@ -5,6 +5,7 @@ pub mod pillar;
 pub mod replying;
 pub mod slot_results;
 pub mod speculation;
+pub mod wedging;
 
 use crate::batch::Batch;
 use crate::digest::Digest;
@@ -54,6 +55,8 @@ pub enum Input {
     SlotResults(slot_results::Input),
     /// To a core that replies to clients itself.
     Replying(replying::Input),
+    /// To a core that an authority outside can stop.
+    Wedging(wedging::Input),
     /// To a core that is one of several whose orders are merged, or that merges them.
     Pillar(pillar::Input),
 }
@@ -138,6 +141,8 @@ pub enum Output {
     Speculation(speculation::Output),
     /// From a core that speaks with clients.
     Replying(replying::Output),
+    /// From a core that an authority outside can stop.
+    Wedging(wedging::Output),
     /// From a core that is one of several whose orders are merged, or that merges them.
     Pillar(pillar::Output),
 }

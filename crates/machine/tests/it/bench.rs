@@ -15,7 +15,7 @@ use pentarchy_core::ids::{ReplicaSet, Slot, View};
 use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
-use pentarchy_core::protocol::{Delay, FaultModel, Reject, Rules, Status};
+use pentarchy_core::protocol::{Authority, Delay, FaultModel, Reject, Rules, Status};
 use pentarchy_core::protocol::{TimerKey, Topic};
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::{Draft, Request, RequestAuth};
@@ -26,6 +26,7 @@ use pentarchy_machine::report::{LinkReport, PillarsReport, ProcessReport};
 use pentarchy_machine::{
     Driver, Engine, EngineParts, EpochManager, Halt, HangUp, HostLimits, Kind, Machine,
     MachineParts, ObservedStore, OneEpoch, Pause, Resuming, Started, StatusReport, Surroundings,
+    ToAuthority,
 };
 use pentarchy_services::null::Null;
 use pentarchy_storage::identity::Identity;
@@ -46,6 +47,7 @@ const RULES: Rules = Rules {
     speculative: false,
     hears_slot_results: false,
     replies_itself: false,
+    authority: Authority::Members,
     counter: Some(Counter::Usig),
 };
 
@@ -57,6 +59,7 @@ pub struct Recorder {
     pub hung_up: Vec<(ClientId, HangUp)>,
     pub paused: Vec<(ClientId, Pause)>,
     pub paused_peers: Vec<ReplicaId>,
+    pub to_authority: Vec<ToAuthority>,
     now_ms: Cell<u64>,
     /// How much each look at the clock takes.
     pub look_ms: u64,
@@ -73,6 +76,9 @@ impl Driver for Recorder {
     fn send_client(&mut self, client: &ClientId, message: &ToClient) -> bool {
         self.to_clients.push((*client, message.clone()));
         true
+    }
+    fn tell_authority(&mut self, message: ToAuthority) {
+        self.to_authority.push(message);
     }
     fn hang_up(&mut self, client: &ClientId, why: HangUp) {
         self.hung_up.push((*client, why));
@@ -164,6 +170,10 @@ impl Bench {
             limits,
             protocol: RULES.name.to_owned(),
         });
+        Self::of_machine(machine)
+    }
+
+    pub fn of_machine(machine: Machine<'static, SlowDisk>) -> Self {
         Self { machine, driver: Recorder::default(), now_ms: 0 }
     }
 

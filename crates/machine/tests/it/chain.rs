@@ -16,8 +16,8 @@ use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::ports::replica::slot_results::{self, Results};
 use pentarchy_core::ports::replica::{Input, Output, replying};
 use pentarchy_core::protocol::{
-    Effects, Event, FaultModel, Memory, Message, NoTimer, Protocol, Reject, Rules, Setup, Status,
-    To, Tuning,
+    Authority, Effects, Event, FaultModel, Memory, Message, NoTimer, Protocol, Reject, Rules,
+    Setup, Status, To, Tuning,
 };
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::Envelope;
@@ -112,6 +112,7 @@ impl<const WRONG: u16> Protocol for Chain<WRONG> {
         speculative: WRONG == SPECULATES,
         hears_slot_results: true,
         replies_itself: true,
+        authority: Authority::Members,
         counter: Some(Counter::Usig),
     };
 

@@ -59,6 +59,14 @@ impl SlowDisk {
         assert!(stepped.begin(Job::Log), "nothing waits");
         stepped.end(Job::Log).expect("a disk that works");
     }
+
+    /// Writes all entries and states that were handed over, if any were.
+    pub fn settle(&self) {
+        let mut stepped = self.stepped.borrow_mut();
+        while Job::ALL.into_iter().any(|job| stepped.begin(job)) {
+            Job::ALL.into_iter().for_each(|job| stepped.end(job).expect("a disk that works"));
+        }
+    }
 }
 
 /// Copies a folder, but not the lock that its owner has on it.

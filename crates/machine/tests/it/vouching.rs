@@ -1,5 +1,5 @@
-//! Messages that each replica vouches for to each other one by a MAC of its own: a chain of three
-//! in which the middle passes on what the head ordered, and can change nothing of it.
+//! Messages with a MAC for each replica: a chain of three in which the middle passes on what the
+//! head ordered, and can change nothing of it.
 
 use crate::bench::{Bench, client, disk, identity, membership, pass, request};
 use crate::disk::SlowDisk;
@@ -15,8 +15,8 @@ use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Effects, Event, FaultModel, Memory, Message, NoTimer, Protocol, Reject, Rules, Setup, Status,
-    To, Tuning,
+    Authority, Effects, Event, FaultModel, Memory, Message, NoTimer, Protocol, Reject, Rules,
+    Setup, Status, To, Tuning,
 };
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::Envelope;
@@ -100,6 +100,7 @@ impl Protocol for Passing {
         speculative: false,
         hears_slot_results: false,
         replies_itself: false,
+        authority: Authority::Members,
         counter: None,
     };
 

@@ -25,7 +25,7 @@ use pentarchy_core::ids::{ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Effects, Event, FaultModel, Protocol, Reject, Rules, Setup, Status,
+    Authority, Effects, Event, FaultModel, Protocol, Reject, Rules, Setup, Status,
 };
 use pentarchy_core::quorum::{Count, QuorumRule, Quorums, ReadRule};
 use pentarchy_core::votes::Votes;
@@ -122,6 +122,7 @@ impl Protocol for Hybster {
         speculative: false,
         hears_slot_results: false,
         replies_itself: false,
+        authority: Authority::Members,
         counter: Some(Counter::Trinx),
     };
 

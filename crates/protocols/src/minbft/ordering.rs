@@ -5,7 +5,7 @@ use crate::common::usig::{OnUsig, Variant};
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
-use pentarchy_core::protocol::{Effects, FaultModel, Rules};
+use pentarchy_core::protocol::{Authority, Effects, FaultModel, Rules};
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 
 /// What is decided is executed.
@@ -27,6 +27,7 @@ impl Variant for Decided {
         speculative: false,
         hears_slot_results: false,
         replies_itself: false,
+        authority: Authority::Members,
         counter: Some(Counter::Usig),
     };
 

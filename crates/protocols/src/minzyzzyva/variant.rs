@@ -14,7 +14,7 @@ use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
 use pentarchy_core::ports::client::Place;
-use pentarchy_core::protocol::{Effects, FaultModel, Rules, Value};
+use pentarchy_core::protocol::{Authority, Effects, FaultModel, Rules, Value};
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 
 /// Which rules for views: the variants of MinZyzzyva.
@@ -69,6 +69,7 @@ impl<W: Views> Variant for Ordered<W> {
         speculative: true,
         hears_slot_results: false,
         replies_itself: false,
+        authority: Authority::Members,
         counter: Some(W::COUNTER),
     };
     const SETTLES: bool = true;

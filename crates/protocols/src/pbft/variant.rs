@@ -4,7 +4,7 @@ use super::replica::Pbft;
 use super::seal::Seal;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::counter::{Counter, TrustedMac};
-use pentarchy_core::protocol::{FaultModel, Rules, Value};
+use pentarchy_core::protocol::{Authority, FaultModel, Rules, Value};
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 
 /// In what one variant differs from another.
@@ -33,6 +33,7 @@ impl Variant for Decided {
         speculative: false,
         hears_slot_results: false,
         replies_itself: false,
+        authority: Authority::Members,
         counter: None,
     };
     const TENTATIVE: bool = false;

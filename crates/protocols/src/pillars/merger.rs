@@ -17,8 +17,8 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::pillar::{self, PillarStatus};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Effects, Event, FaultModel, Memory, NoTimer, Nothing, Protocol, Reject, Rules, Setup, Status,
-    Tuning,
+    Authority, Effects, Event, FaultModel, Memory, NoTimer, Nothing, Protocol, Reject, Rules,
+    Setup, Status, Tuning,
 };
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 
@@ -121,6 +121,7 @@ impl Protocol for Merger {
         speculative: false,
         hears_slot_results: false,
         replies_itself: false,
+        authority: Authority::Members,
         counter: None,
     };
 

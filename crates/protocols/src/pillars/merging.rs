@@ -38,6 +38,7 @@ impl Merger {
             | Input::Speculation(_)
             | Input::SlotResults(_)
             | Input::Replying(_)
+            | Input::Wedging(_)
             | Input::Pillar(_) => {}
         }
     }
@@ -77,7 +78,10 @@ impl Merger {
             // These are for all of them to say.
             Output::Resumed { .. } | Output::Checkpoint { .. } => {}
             // That is for their host; and they say nothing that may be taken back, nor to clients.
-            Output::Pillar(_) | Output::Speculation(_) | Output::Replying(_) => {}
+            Output::Pillar(_)
+            | Output::Speculation(_)
+            | Output::Replying(_)
+            | Output::Wedging(_) => {}
         }
     }
 

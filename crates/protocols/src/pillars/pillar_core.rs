@@ -207,8 +207,11 @@ impl<P: Pillar> PillarCore<P> {
             }
             Input::Pillar(input) => self.on_merger(input, effects),
             // Without a log it keeps nothing, and what pillars execute is final.
-            Input::Compact | Input::Speculation(_) | Input::SlotResults(_) | Input::Replying(_) => {
-            }
+            Input::Compact
+            | Input::Speculation(_)
+            | Input::SlotResults(_)
+            | Input::Replying(_)
+            | Input::Wedging(_) => {}
         }
     }
 

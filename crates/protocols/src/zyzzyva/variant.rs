@@ -1,6 +1,6 @@
 //! Zyzzyva, Zyzzyva5, and what they are measured against or shown beside.
 
-use pentarchy_core::protocol::{FaultModel, Rules, Value};
+use pentarchy_core::protocol::{Authority, FaultModel, Rules, Value};
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 
 /// In what one variant differs from another.
@@ -66,6 +66,7 @@ impl Kind {
             speculative: true,
             hears_slot_results: false,
             replies_itself: false,
+            authority: Authority::Members,
             counter: None,
         }
     }

@@ -198,7 +198,7 @@ pub mod tests {
     use pentarchy_core::ids::{Epoch, ReplicaId};
     use pentarchy_core::outsider::Outsider;
     use pentarchy_core::ports::replica::Input;
-    use pentarchy_core::protocol::{FaultModel, Rules, Timeouts};
+    use pentarchy_core::protocol::{Authority, FaultModel, Rules, Timeouts};
     use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
     use pentarchy_crypto::authenticator::Authenticator;
     use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
@@ -217,6 +217,7 @@ pub mod tests {
         speculative: false,
         hears_slot_results: false,
         replies_itself: false,
+        authority: Authority::Members,
         counter: Some(Counter::Usig),
     };
 

@@ -11,8 +11,8 @@ use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Delay, Effects, Event, FaultModel, Message, Protocol, Reject, Rules, Setup, Status, TimerKey,
-    TimerName, To,
+    Authority, Delay, Effects, Event, FaultModel, Message, Protocol, Reject, Rules, Setup, Status,
+    TimerKey, TimerName, To,
 };
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::Envelope;
@@ -109,6 +109,7 @@ impl Protocol for Follow {
         speculative: false,
         hears_slot_results: false,
         replies_itself: false,
+        authority: Authority::Members,
         counter: Some(Counter::Usig),
     };
 
@@ -161,6 +162,7 @@ impl Protocol for Follow {
                 | Input::Speculation(_)
                 | Input::SlotResults(_)
                 | Input::Replying(_)
+                | Input::Wedging(_)
                 | Input::Pillar(_),
             ) => {}
             Event::Message(order) => {

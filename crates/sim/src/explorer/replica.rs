@@ -464,7 +464,7 @@ mod tests {
     use pentarchy_core::ids::View;
     use pentarchy_core::outsider::Outsider;
     use pentarchy_core::ports::replica::speculation::Output;
-    use pentarchy_core::protocol::{FaultModel, Rules};
+    use pentarchy_core::protocol::{Authority, FaultModel, Rules};
     use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
     use pentarchy_core::request::{Draft, Request, RequestAuth};
 
@@ -479,6 +479,7 @@ mod tests {
         speculative: true,
         hears_slot_results: false,
         replies_itself: false,
+        authority: Authority::Members,
         counter: None,
     };
 

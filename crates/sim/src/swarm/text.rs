@@ -628,7 +628,7 @@ mod tests {
     use crate::rng::Rng;
     use crate::swarm::SimConfig;
     use pentarchy_core::counter::Counter;
-    use pentarchy_core::protocol::{FaultModel, Rules};
+    use pentarchy_core::protocol::{Authority, FaultModel, Rules};
     use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 
     #[test]
@@ -644,6 +644,7 @@ mod tests {
             speculative: false,
             hears_slot_results: false,
             replies_itself: false,
+            authority: Authority::Members,
             counter: Some(Counter::Usig),
         };
         for seed in 0..2_000 {

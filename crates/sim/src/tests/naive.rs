@@ -9,8 +9,8 @@ use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Effects, Event, FaultModel, Finding, Message, NoTimer, Protocol, Reject, Rules, Setup, Status,
-    To,
+    Authority, Effects, Event, FaultModel, Finding, Message, NoTimer, Protocol, Reject, Rules,
+    Setup, Status, To,
 };
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::{Draft, Envelope, RequestAuth};
@@ -131,6 +131,7 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
         speculative: false,
         hears_slot_results: false,
         replies_itself: false,
+        authority: Authority::Members,
         counter: Some(Counter::Usig),
     };
 
@@ -179,6 +180,7 @@ impl<const BUG: u8> Protocol for Naive<BUG> {
                 | Input::Speculation(_)
                 | Input::SlotResults(_)
                 | Input::Replying(_)
+                | Input::Wedging(_)
                 | Input::Pillar(_),
             )
             | Event::Client(..)

@@ -11,6 +11,7 @@ use pentarchy_core::counter::{Instance, Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::CoreEffect;
 use pentarchy_core::mutant;
+use pentarchy_core::ports::replica::Output;
 use std::collections::VecDeque;
 
 /// Who writes the entries that are handed over.
@@ -117,6 +118,7 @@ impl<L: EntryLog> Barrier<L> {
                 outgoing.body.len()
             }
             CoreEffect::Relay { wire, .. } => wire.len(),
+            CoreEffect::Output(Output::Wedging(_)) => 0,
             _ => return Ok(Some(effect)),
         };
         let early = mutant!("kept.sends-before-durable");

@@ -110,7 +110,7 @@ pub trait Events: Core {
             Input::Speculation(speculation::Input::Wanted { slot }) => self.on_wanted(slot, out),
             // No core with a frame asks for these; and who runs this core beside others looks into
             // it ([`crate::pillars`]).
-            Input::SlotResults(_) | Input::Replying(_) | Input::Pillar(_) => {}
+            Input::SlotResults(_) | Input::Replying(_) | Input::Wedging(_) | Input::Pillar(_) => {}
         }
     }
 

@@ -1,0 +1,192 @@
+//! How an epoch ends by the word of an authority outside the group
+//! ([`Authority::Service`](crate::protocol::Authority::Service)): a service that is told what the
+//! members had ordered when they stopped ([`Report`]), and says with what the next epoch begins
+//! ([`Succession`]): a state, and batches behind it that were ordered but perhaps not executed by
+//! all. Every member executes these before anything of the new epoch.
+//!
+//! What the authority chooses, and from which reports, is its own affair. A replica checks only
+//! that the authority says it, and that the batches at hand are those that it names.
+
+use crate::auth::{Signature, Verifier};
+use crate::batch::{Batch, Proposal};
+use crate::digest::{Digest, Domain};
+use crate::epochs::Handover;
+use crate::ids::{Epoch, ReplicaId, Slot};
+use crate::limits::{HISTORY_SLOTS_MAX, REPLICAS_MAX};
+use crate::membership::{Life, Membership};
+use crate::ports::replica::wedging::History;
+use crate::request::Envelope;
+use crate::wire::{Malformed, Reader, Wire, Writer};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// What a member had ordered in an epoch when it stopped there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// The epoch in which it stopped.
+    pub epoch: Epoch,
+    /// Which member it is.
+    pub author: ReplicaId,
+    /// The life of its device: one that has lost its memory has nothing to report.
+    pub life: Life,
+    /// What it had ordered.
+    pub history: History,
+}
+
+impl Report {
+    /// What the member's signature covers.
+    #[must_use]
+    pub fn statement(&self, membership: &Membership) -> Digest {
+        let domain = Domain::new(&membership.group, self.epoch);
+        domain.statement("wedged").bytes(&self.to_bytes()).finish()
+    }
+}
+
+impl Wire for Report {
+    fn encode(&self, to: &mut Writer) {
+        self.epoch.encode(to);
+        self.author.encode(to);
+        self.life.encode(to);
+        self.history.encode(to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (epoch, author) = (Epoch::decode(from)?, ReplicaId::decode(from)?);
+        Ok(Self { epoch, author, life: Life::decode(from)?, history: History::decode(from)? })
+    }
+}
+
+/// A report under its author's key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SignedReport {
+    /// What it says.
+    pub report: Report,
+    /// By its author.
+    pub signature: Signature,
+}
+
+impl SignedReport {
+    /// Whether a member of this epoch, in the life that the epoch admits, says this of itself. What
+    /// it says may be a lie.
+    #[must_use]
+    pub fn is_genuine(&self, membership: &Membership, verifier: &dyn Verifier) -> bool {
+        let Self { report, signature } = self;
+        let member = membership.members.get(usize::from(report.author.0));
+        report.epoch == membership.epoch
+            && member.is_some_and(|member| member.life() == report.life)
+            && verifier.signature(report.author, &report.statement(membership), &signature.0)
+    }
+}
+
+impl Wire for SignedReport {
+    fn encode(&self, to: &mut Writer) {
+        self.report.encode(to);
+        self.signature.encode(to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { report: Report::decode(from)?, signature: Signature::decode(from)? })
+    }
+}
+
+/// Where an epoch ends, by the word of the authority, and with what the next one begins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Succession {
+    /// The epoch that ends, the lives of the next one's devices, and a state that a correct member
+    /// has.
+    pub handover: Handover,
+    /// The digests of the batches that are executed on that state before the next epoch begins, one
+    /// for each slot; at most [`HISTORY_SLOTS_MAX`].
+    pub inherits: Vec<Digest>,
+}
+
+impl Succession {
+    /// What the authority's signatures cover.
+    #[must_use]
+    pub fn statement(&self, membership: &Membership) -> Digest {
+        let domain = Domain::new(&membership.group, self.handover.epoch);
+        domain.statement("succession").bytes(&self.to_bytes()).finish()
+    }
+
+    /// All that was ordered before the next epoch, as far as the authority names it.
+    #[must_use]
+    pub fn history(&self) -> History {
+        History { base: self.handover.base, batches: self.inherits.clone() }
+    }
+
+    /// The last slot before the next epoch.
+    #[must_use]
+    pub fn end(&self) -> Slot {
+        Slot(self.handover.base.slot.0 + self.inherits.len() as u64)
+    }
+
+    /// The batches that are inherited, if these bodies are theirs, in order, and keep the bounds of
+    /// batches.
+    #[must_use]
+    pub fn batches(&self, bodies: &[Body]) -> Option<Vec<Arc<Batch>>> {
+        let named = |(digest, body): (&Digest, &Body)| {
+            let batch = body.batch().filter(|batch| batch.digest == *digest)?;
+            batch.within_limits().then(|| Arc::new(batch))
+        };
+        let is_whole = bodies.len() == self.inherits.len();
+        is_whole.then(|| self.inherits.iter().zip(bodies).map(named).collect())?
+    }
+}
+
+impl Wire for Succession {
+    fn encode(&self, to: &mut Writer) {
+        self.handover.encode(to);
+        to.sequence(&self.inherits);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { handover: Handover::decode(from)?, inherits: from.sequence(HISTORY_SLOTS_MAX)? })
+    }
+}
+
+/// A succession under the authority's signatures: convinces everyone who knows the authority.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Issued {
+    /// What the authority says.
+    pub succession: Succession,
+    /// Who of the authority's own replicas signed, with what.
+    pub signatures: Vec<(ReplicaId, Signature)>,
+}
+
+impl Issued {
+    /// Whether the authority says how this membership ends, or one that follows on it.
+    #[must_use]
+    pub fn is_valid(&self, membership: &Membership, verifier: &dyn Verifier) -> bool {
+        let Succession { handover, inherits } = &self.succession;
+        handover.epoch >= membership.epoch
+            && handover.lives.len() == membership.n()
+            && inherits.len() <= HISTORY_SLOTS_MAX
+            && verifier.authority(&self.succession.statement(membership), &self.signatures)
+    }
+}
+
+impl Wire for Issued {
+    fn encode(&self, to: &mut Writer) {
+        self.succession.encode(to);
+        to.sequence(&self.signatures);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let succession = Succession::decode(from)?;
+        Ok(Self { succession, signatures: from.sequence(REPLICAS_MAX)? })
+    }
+}
+
+/// What a slot of a history orders, with all that it names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Body {
+    /// What was proposed.
+    pub proposal: Arc<Proposal>,
+    /// The envelopes that it names and that did not travel in it.
+    pub named: Vec<Arc<Envelope>>,
+}
+
+impl Body {
+    /// The batch, if everything is there.
+    #[must_use]
+    pub fn batch(&self) -> Option<Batch> {
+        let named = |digest: &Digest| self.named.iter().find(|it| it.digest == *digest).cloned();
+        self.proposal.complete(named)
+    }
+}

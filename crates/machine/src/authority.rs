@@ -1,0 +1,213 @@
+//! Of groups whose epochs a service outside ends: this replica stops when it is told to, reports
+//! what it had ordered, and goes on with what the service says that the next epoch inherits.
+
+use crate::driver::Driver;
+use crate::halt::Halt;
+use crate::machine::Machine;
+use crate::observed::Observed;
+use crate::replying::SlotResults;
+use crate::store::Disk;
+use crate::wedging::{FromAuthority, Inheritance, ToAuthority};
+use pentarchy_core::batch::Batch;
+use pentarchy_core::epochs::Handover;
+use pentarchy_core::erased::CoreEvent;
+use pentarchy_core::ids::Slot;
+use pentarchy_core::limits::HISTORY_SLOTS_MAX;
+use pentarchy_core::membership::Base;
+use pentarchy_core::ports::replica::wedging;
+use pentarchy_core::protocol::Authority;
+use pentarchy_core::succession::{Body, Issued, Report, SignedReport, Succession};
+use pentarchy_storage::kept::Then;
+use std::sync::Arc;
+use tracing::{error, info, warn};
+
+impl<D: Disk> Machine<'_, D> {
+    /// The authority outside that ends this group's epochs said this. Before the replica has
+    /// resumed that is lost, and the authority is asked again.
+    ///
+    /// # Errors
+    /// [`Halt`]
+    pub fn on_authority(
+        &mut self,
+        said: FromAuthority,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        if self.is_resuming() {
+            return Ok(());
+        }
+        if self.epoch_manager.epochs.authority() == Authority::Members {
+            self.refuse_authority();
+            return Ok(());
+        }
+        match said {
+            FromAuthority::Wedge { epoch } if epoch == self.epoch() => self.wedge(driver)?,
+            FromAuthority::Wedge { .. } => {}
+            FromAuthority::Begin { issued, bodies } => self.on_issued(*issued, &bodies, driver)?,
+        }
+        self.drain(driver)?;
+        self.begin_epoch(driver)
+    }
+
+    fn refuse_authority(&mut self) {
+        self.engine.counters.authority_refused += 1;
+        warn!("what is said to be the authority's word about the epoch is not, or is incomplete");
+    }
+
+    /// Stops the core, or says again that it has stopped.
+    fn wedge(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
+        if self.wedging.is_wedged {
+            self.report(driver);
+            return Ok(());
+        }
+        info!(epoch = %self.epoch(), "the authority stops the epoch");
+        self.deliver(CoreEvent::Input(wedging::Input::Wedge.into()), driver)?;
+        self.wedging.is_wedged = true;
+        Ok(())
+    }
+
+    /// The core says something to the authority. What it asked to be kept before is durable.
+    pub(crate) fn on_wedging(
+        &mut self,
+        output: wedging::Output,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        match output {
+            wedging::Output::Wedged(history) => {
+                assert!(history.batches.len() <= HISTORY_SLOTS_MAX, "a core orders in its window");
+                self.wedging.is_wedged = true;
+                self.wedging.history = Some(history);
+                self.report(driver);
+                self.inherit(driver)?;
+            }
+            wedging::Output::Accuse { about, why } => {
+                warn!(%about, why, "accuses a member");
+                let epoch = self.engine.epoch;
+                driver.tell_authority(ToAuthority::Accuse { epoch, about, why });
+            }
+        }
+        Ok(())
+    }
+
+    /// A core that has stopped has nothing more executed.
+    pub(crate) fn assert_not_wedged(&self, slot: Slot) {
+        assert!(!self.wedging.is_wedged, "{slot} is ordered behind the end of its epoch");
+    }
+
+    /// Tells the authority, under this replica's key, what the core had ordered when it stopped.
+    fn report(&self, driver: &mut impl Driver) {
+        let Some(history) = self.wedging.history.clone() else { return };
+        let (epoch, author, life) = (self.engine.epoch, self.engine.me, self.epoch_manager.life);
+        let report = Report { epoch, author, life, history };
+        let signature = self.engine.authenticator.sign(&report.statement(self.membership()));
+        driver.tell_authority(ToAuthority::Report(Box::new(SignedReport { report, signature })));
+    }
+
+    /// The authority asks who this is.
+    pub(crate) fn tell_status(&self, driver: &mut impl Driver) {
+        let (epoch, life) = (self.epoch(), self.epoch_manager.life);
+        driver.tell_authority(ToAuthority::Status { epoch, life });
+    }
+
+    /// The authority says how this epoch ended, or a later one.
+    fn on_issued(
+        &mut self,
+        issued: Issued,
+        bodies: &[Body],
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        let ends = issued.succession.handover.epoch;
+        if ends < self.epoch() || self.ended.is_some() {
+            return Ok(());
+        }
+        let is_valid = issued.is_valid(self.membership(), &*self.engine.verifier);
+        let Some(batches) = issued.succession.batches(bodies).filter(|_| is_valid) else {
+            self.refuse_authority();
+            return Ok(());
+        };
+        let known = self.wedging.inheritance.as_ref();
+        if known.is_none_or(|known| known.succession.handover.epoch < ends) {
+            let succession = issued.succession;
+            self.wedging.inheritance = Some(Inheritance { succession, batches });
+        }
+        // What it goes on from must not change any more.
+        if !self.wedging.is_wedged {
+            self.wedge(driver)?;
+        }
+        self.inherit(driver)
+    }
+
+    /// Makes its own with what the next epoch begins, if that is known, the core has stopped, and
+    /// the state is here; else it fetches that.
+    pub(crate) fn inherit(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
+        let has_core = self.epoch_manager.epochs.is_admitted();
+        if has_core && self.wedging.history.is_none() {
+            return Ok(());
+        }
+        let Some(inheritance) = self.wedging.inheritance.take() else { return Ok(()) };
+        self.roll_back(self.executor.committed(), driver)?;
+        if self.is_in_line(&inheritance.succession) {
+            return self.come_to_the_end(&inheritance, driver);
+        }
+        let Base { slot, state } = inheritance.succession.handover.base;
+        self.wedging.inheritance = Some(inheritance);
+        if self.executor.executed() > slot {
+            self.on_diverged(self.executor.executed(), driver);
+        }
+        if slot == Slot(0) {
+            error!("nobody can give the group's first state to this replica");
+            return Ok(());
+        }
+        info!(%slot, "fetching the state with which the next epoch begins");
+        driver.observe(Observed::Fetching(slot, state));
+        let others = self.engine.others;
+        self.transfer.want(slot, state, others, &self.executor, &mut self.steps);
+        self.carry_out_transfer(driver)
+    }
+
+    /// Whether what was executed here is the state with which the next epoch begins, or leads from
+    /// it on as the authority says.
+    fn is_in_line(&self, succession: &Succession) -> bool {
+        let (base, executed) = (succession.handover.base, self.executor.executed());
+        let own = self.wedging.history.as_ref();
+        let kept = self.executor.snapshot(base.slot);
+        let knows_base = own.is_some_and(|own| own.base == base)
+            || kept.is_some_and(|kept| kept.digest == base.state);
+        knows_base
+            && (base.slot..=succession.end()).contains(&executed)
+            && own.is_none_or(|own| own.agrees_with(&succession.history(), executed))
+    }
+
+    /// Executes what of the inherited batches was not executed yet. Then the epoch is over.
+    fn come_to_the_end(
+        &mut self,
+        inheritance: &Inheritance,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
+        let Inheritance { succession, batches } = inheritance;
+        let handover = &succession.handover;
+        let done = (self.executor.executed().0 - handover.base.slot.0) as usize;
+        for batch in &batches[done..] {
+            let batch = self.authentic(batch);
+            let results = SlotResults::for_clients(&self.engine.core.rules());
+            self.run(self.executor.executed().next(), &batch, results, driver)?;
+        }
+        let base = Base { slot: self.executor.executed(), state: self.executor.checkpoint() };
+        self.check_service()?;
+        info!(epoch = %handover.epoch, slot = %base.slot, "the epoch ends");
+        self.ended = Some(base);
+        self.transfer.give_up();
+        let handover = Handover { base, ..handover.clone() };
+        driver.observe(Observed::Ended(&handover));
+        // The next epoch rests on it.
+        self.when_saved(Then::Ended(handover), driver)
+    }
+
+    /// A batch without the envelopes that no client made: liars may have ordered such, and reported
+    /// them. Every replica leaves out the same ones.
+    fn authentic(&self, batch: &Arc<Batch>) -> Arc<Batch> {
+        let verifier = &self.engine.verifier;
+        let envelopes = batch.envelopes.iter().filter(|envelope| verifier.envelope(envelope));
+        let envelopes = envelopes.cloned().collect();
+        Arc::new(Batch { time: batch.time, envelopes, digest: batch.digest })
+    }
+}
