@@ -7,8 +7,9 @@ use pentarchy_core::epochs::{Admission, Handover};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, Epoch, Incarnation, Millis, ReplicaId, Slot};
 use pentarchy_core::limits::{ADMISSION_DOUBLINGS_MAX, ADMISSION_INTERVAL_MILLIS};
-use pentarchy_core::membership::{Life, Member, Membership};
+use pentarchy_core::membership::{Base, Life, Member, Membership};
 use pentarchy_core::ports::client::Outcome;
+use pentarchy_core::protocol::Authority;
 use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_core::wire::{Malformed, Wire};
 use std::ops::Range;
@@ -249,4 +250,36 @@ fn members_are_known_by_their_keys_in_every_epoch() {
     assert_eq!(next.member(&ClientId([202; 32])), Some(ReplicaId(2)));
     assert_eq!(next.member(&ClientId([1; 32])), None);
     assert!(next.members.iter().map(Member::life).eq(handover.lives));
+}
+
+/// A service outside says who the members are: nothing that is ordered changes that, and a state
+/// means the same in every epoch.
+#[test]
+fn where_a_service_ends_epochs_members_are_no_part_of_the_state() {
+    let under_a_service = || {
+        let mut executor = fresh();
+        executor.set_authority(Authority::Service);
+        executor
+    };
+    let mut executor = under_a_service();
+    let asked = answers(&mut executor, &batch(10, &[ask(2, 5)]));
+    assert_eq!(asked, ["the members do not say who they are"]);
+    assert!(!executor.is_ending() && executor.handover().is_none());
+    executor.checkpoint();
+    let state = executor.snapshot(Slot(1)).unwrap().clone();
+    let lives = vec![life(7); membership().n()];
+    let base = Base { slot: Slot(1), state: state.digest };
+    for epoch in [0, 1, 4] {
+        let handover = Handover { epoch: Epoch(epoch), base, lives: lives.clone() };
+        let mut learner = under_a_service();
+        learner.begin_epoch(Arc::new(membership().after(&handover)));
+        learner.install(state.clone()).unwrap();
+        assert!(!learner.is_ending());
+        assert_eq!(learner.checkpoint(), state.digest, "in the epoch behind {epoch}");
+    }
+    // A state of a group whose members say it themselves is another one.
+    assert_eq!(fresh().install(state), Err(Malformed));
+    let (old, slot, _) = toy::executor(&[(0, 9, 1)]);
+    let state = old.snapshot(slot).unwrap().clone();
+    assert_eq!(under_a_service().install(state), Err(Malformed));
 }

@@ -7,7 +7,7 @@ use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::ports::replica::wedging::{self, History};
-use pentarchy_core::ports::replica::{Input, Output, speculation};
+use pentarchy_core::ports::replica::{Input, Output, slot_results, speculation};
 use pentarchy_core::protocol::{
     Authority, Effects, Event, FaultModel, Memory, Message, NoTimer, Protocol, Reject, Rules,
     Setup, Status, To,
@@ -117,7 +117,7 @@ impl<const KIND: u8> Protocol for Stopping<KIND> {
         reads: ReadRule::All,
         pillars: false,
         speculative: KIND == SPECULATES,
-        hears_slot_results: false,
+        hears_slot_results: true,
         replies_itself: false,
         authority: Authority::Service,
         counter: None,
@@ -162,6 +162,10 @@ impl<const KIND: u8> Protocol for Stopping<KIND> {
                 self.is_wedged = true;
                 out.persist(Record::Wedged);
                 out.output(wedging::Output::Wedged(self.history()));
+            }
+            // What the next epoch inherits is no affair of this core.
+            Event::Input(Input::SlotResults(slot_results::Input::Executed { slot, .. })) => {
+                assert!(slot <= self.history().end(), "{slot} is none that it ordered");
             }
             Event::Input(Input::Compact) => self.keep_again(out),
             _ if self.is_wedged && KIND != GOES_ON => {}
