@@ -349,7 +349,7 @@ fn check_tag<P: Protocol>(
             verifier.usig(author, digest, ui)
         }
         (Auth::Mac(instance), AuthTag::Mac(mac)) => {
-            let unchecked = mutant!("hybrid-pbft.mac-not-checked");
+            let unchecked = mutant!("ingress.mac-not-checked");
             unchecked || verifier.mac((author, instance), digest, mac)
         }
         (Auth::Vector, AuthTag::Vector(macs)) => verifier.vector(author, digest, macs),

@@ -191,7 +191,7 @@ impl Executor {
     /// no other state.
     #[must_use]
     pub fn readable(&self) -> Option<Slot> {
-        let is_final = !self.is_speculative() || mutant!("zyzzyva.reads-what-may-be-taken-back");
+        let is_final = !self.is_speculative() || mutant!("executor.reads-what-may-be-taken-back");
         is_final.then_some(self.executed)
     }
 

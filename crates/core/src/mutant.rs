@@ -264,40 +264,40 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pillars.hears-others", "a pillar on its own takes what was said in another")
         .scheduled(),
     mutant("frame.state-not-vouched-again", "after a crash the last state is not signed again"),
-    mutant("minbft.decide-with-f", "f commitments decide a slot"),
-    mutant("minbft.flight-leaks", "a decided proposal stays counted as under way"),
-    mutant("minbft.prepare-of-any-view", "a PREPARE of another view counts in this one"),
-    mutant("minbft.commit-of-any-view", "a COMMIT of another view counts in this one"),
-    mutant("minbft.commit-skips-gaps", "a backup commits past a slot whose PREPARE it lacks"),
+    mutant("usig.decide-with-f", "f commitments decide a slot"),
+    mutant("usig.flight-leaks", "a decided proposal stays counted as under way"),
+    mutant("usig.prepare-of-any-view", "a PREPARE of another view counts in this one"),
+    mutant("usig.commit-of-any-view", "a COMMIT of another view counts in this one"),
+    mutant("usig.commit-skips-gaps", "a backup commits past a slot whose PREPARE it lacks"),
     mutant(
-        "minbft.commits-behind-a-hole",
+        "usig.commits-behind-a-hole",
         "what it lacks before a state does not keep a replica from committing above",
     )
     .scheduled(),
-    mutant("minbft.only-authors-repeat", "nobody passes on the PREPAREs of others"),
-    mutant("minbft.new-view-not-passed-on", "a NEW-VIEW is not sent again"),
-    mutant("minbft.slow-primary-kept", "a primary may be as slow as it likes"),
-    mutant("minbft.deposes-at-random", "a backup finds every primary too slow"),
-    mutant("minbft.hides-entry", "a VIEW-CHANGE does not show how its view was opened"),
-    mutant("minbft.hides-last-commitment", "a VIEW-CHANGE shows all but the last commitment"),
-    mutant("minbft.omission-not-checked", "a VIEW-CHANGE may leave out commitments"),
-    mutant("minbft.members-not-checked", "a NEW-VIEW is believed whatever its members show"),
-    mutant("minbft.new-view-on-lowest-base", "a view begins on the lowest checkpoint shown"),
-    mutant("minbft.new-view-takes-shortest", "a view takes over the shortest list shown"),
-    mutant("minbft.nothing-taken-over", "what a view took over is forgotten as it is entered"),
-    mutant("minbft.slots-used-again", "a view orders in slots that it took over"),
-    mutant("minbft.commit-not-kept", "a commitment is not in the log"),
-    mutant("minbft.leaving-not-kept", "that a view was left is not in the log"),
-    mutant("minbft.entry-not-kept", "how a view was entered is not in the log"),
-    mutant("minbft.acknowledged-not-kept", "the NEW-VIEW that was acknowledged is not in the log"),
-    mutant("minbft.says-nothing-again", "after a crash nothing is said again"),
+    mutant("usig.only-authors-repeat", "nobody passes on the PREPAREs of others"),
+    mutant("usig.new-view-not-passed-on", "a NEW-VIEW is not sent again"),
+    mutant("pace.slow-primary-kept", "a primary may be as slow as it likes"),
+    mutant("pace.deposes-at-random", "a backup finds every primary too slow"),
+    mutant("usig.hides-entry", "a VIEW-CHANGE does not show how its view was opened"),
+    mutant("usig.hides-last-commitment", "a VIEW-CHANGE shows all but the last commitment"),
+    mutant("usig.omission-not-checked", "a VIEW-CHANGE may leave out commitments"),
+    mutant("usig.members-not-checked", "a NEW-VIEW is believed whatever its members show"),
+    mutant("usig.new-view-on-lowest-base", "a view begins on the lowest checkpoint shown"),
+    mutant("usig.new-view-takes-shortest", "a view takes over the shortest list shown"),
+    mutant("usig.nothing-taken-over", "what a view took over is forgotten as it is entered"),
+    mutant("usig.slots-used-again", "a view orders in slots that it took over"),
+    mutant("usig.commit-not-kept", "a commitment is not in the log"),
+    mutant("usig.leaving-not-kept", "that a view was left is not in the log"),
+    mutant("usig.entry-not-kept", "how a view was entered is not in the log"),
+    mutant("usig.acknowledged-not-kept", "the NEW-VIEW that was acknowledged is not in the log"),
+    mutant("usig.says-nothing-again", "after a crash nothing is said again"),
     mutant(
-        "minbft.own-prepares-forgotten",
+        "usig.own-prepares-forgotten",
         "after a crash a second VIEW-CHANGE shows no own PREPAREs",
     ),
-    mutant("minbft.entry-not-kept-again", "how a view was entered is lost when the log is cut"),
-    mutant("minbft.commitment-not-kept-again", "a commitment is lost when the log is cut"),
-    mutant("minbft.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it")
+    mutant("usig.entry-not-kept-again", "how a view was entered is lost when the log is cut"),
+    mutant("usig.commitment-not-kept-again", "a commitment is lost when the log is cut"),
+    mutant("usig.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it")
         .explored(),
     mutant("pbft.claims-not-checked", "a VIEW-CHANGE is believed whatever it proves"),
     mutant("pbft.new-view-on-lowest-base", "a view begins on the lowest checkpoint claimed"),
@@ -317,11 +317,11 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pbft.leaving-not-kept", "that a view was left is not in the log").unclaimed(),
     mutant("pbft-tentative.keeps", "what a view does not take over stays executed").unclaimed(),
     mutant("pbft.entry-not-kept", "how a view was entered is not in the log"),
-    mutant("hybrid-pbft.mac-not-checked", "a trusted MAC is believed at the door, whatever it is"),
+    mutant("ingress.mac-not-checked", "a trusted MAC is believed at the door, whatever it is"),
     mutant("hybrid-pbft.mac-of-anyone", "a trusted MAC counts for whoever is named beside it")
         .scheduled(),
     mutant("hybrid-pbft.mac-taken-for-unique", "f + 1 who made trusted MACs are a quorum"),
-    mutant("minzyzzyva.shows-commitments-only", "a VIEW-CHANGE hides what was only executed"),
+    mutant("usig.shows-commitments-only", "a VIEW-CHANGE hides what was only executed"),
     mutant(
         "minzyzzyva.executed-not-kept",
         "what is executed is not in the log before clients are told",
@@ -466,8 +466,8 @@ pub const MUTANTS: &[Mutant] = &[
         "pbft.reads-before-prepared",
         "queries are answered before what was prepared here is executed",
     ),
-    mutant("zyzzyva.clients-not-rolled-back", "what was taken back stays in the client table"),
-    mutant("zyzzyva.other-view-not-told", "clients are not told in which view results stand now")
+    mutant("executor.clients-not-rolled-back", "what was taken back stays in the client table"),
+    mutant("executor.other-view-not-told", "clients are not told in which view results stand now")
         .scheduled(),
     mutant("zyzzyva.certificate-of-f", "f signatures are a commit certificate").unclaimed(),
     mutant(
@@ -476,8 +476,7 @@ pub const MUTANTS: &[Mutant] = &[
     )
     .unclaimed(),
     mutant("zyzzyva.new-view-of-few", "a NEW-VIEW of f + 1 members is made and believed"),
-    mutant("zyzzyva.client-ignores-places", "a client adds up answers from different places")
-        .scheduled(),
+    mutant("client.ignores-places", "a client adds up answers from different places").scheduled(),
     mutant("zyzzyva.client-believes-a-quorum", "a client acts on what a quorum answers"),
     mutant(
         "zyzzyva.client-trusts-one-keeper",
@@ -548,7 +547,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("zyzzyva.disputes-all", "one vote that differs is answered with a window of orders")
         .scheduled(),
     mutant(
-        "zyzzyva.reads-what-may-be-taken-back",
+        "executor.reads-what-may-be-taken-back",
         "queries are answered from what may still be taken back",
     )
     .scheduled(),
@@ -680,7 +679,7 @@ mod tests {
         });
         assert_eq!(chosen, (true, false, false));
         assert!(!enough(1, 1));
-        let other = with(Some("minbft.execute-on-new-view"), || enough(1, 1));
+        let other = with(Some("usig.execute-on-new-view"), || enough(1, 1));
         assert!(!other);
         let panicked = std::panic::catch_unwind(|| {
             with(Some("example.quorum-of-f"), || panic!("a test that fails"))

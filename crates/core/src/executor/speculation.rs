@@ -163,7 +163,7 @@ impl Executor {
         let mut speculation = speculation.expect("only what is speculative is taken back");
         let committed = speculation.committed;
         assert!(after >= committed, "{committed} is committed, and is to be taken back");
-        let clients = !mutant!("zyzzyva.clients-not-rolled-back");
+        let clients = !mutant!("executor.clients-not-rolled-back");
         let restored = self.restore(&speculation.mark, clients);
         if self.failure().is_some() {
             // What it was to go back to is lost: the host ends this replica.
@@ -183,7 +183,7 @@ impl Executor {
     pub fn restate(&mut self, view: View) -> Vec<(ClientId, Place, Vec<Reply>)> {
         let open = self.committed().0 + 1..=self.executed.0;
         let told = open.flat_map(|slot| self.answers(Slot(slot), view)).collect();
-        if mutant!("zyzzyva.other-view-not-told") { Vec::new() } else { told }
+        if mutant!("executor.other-view-not-told") { Vec::new() } else { told }
     }
 
     /// What clients are to be told of a slot behind the last checkpoint, which stands in this view:

@@ -227,7 +227,7 @@ impl<R: Confirms> ConfirmingClient<R> {
         let answers = self.answers.entry(number).or_default();
         let before = answers.insert(from, Answer { place, print });
         let same = |it: &&Answer| {
-            (it.place == place || mutant!("zyzzyva.client-ignores-places")) && it.print == print
+            (it.place == place || mutant!("client.ignores-places")) && it.print == print
         };
         let equal = answers.values().filter(same).count();
         before.into_iter().for_each(|answer| self.release(answer.place));

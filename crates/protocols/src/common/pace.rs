@@ -211,14 +211,14 @@ impl Pace {
         let (sum, count) = core::mem::take(&mut self.filled);
         if let Some(turnaround) = median.max(sum.checked_div(count)) {
             let slow =
-                turnaround > self.tolerated(primary, now) || mutant!("minbft.deposes-at-random");
+                turnaround > self.tolerated(primary, now) || mutant!("pace.deposes-at-random");
             self.strikes = if slow { (self.strikes + 1).min(STRIKES) } else { 0 };
             self.records[usize::from(primary.0)] = Some((turnaround, now));
         }
         if now.0 >= self.changed.0 + CALM_MILLIS && self.strikes == 0 {
             self.be_patient((self.patience / 2).max(TURNAROUND_MILLIS), now);
         }
-        self.slow = self.strikes >= STRIKES && !mutant!("minbft.slow-primary-kept");
+        self.slow = self.strikes >= STRIKES && !mutant!("pace.slow-primary-kept");
         if self.slow { Opinion::Slow } else { Opinion::Content }
     }
 

@@ -11,6 +11,6 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     forger: Some(Byzantine::boxed),
     is_settled,
     starts: &STARTS,
-    mutants: &["minbft"],
+    mutants: &["usig"],
     ..Descriptor::of::<MinBft>(Status::Stable)
 };

@@ -19,7 +19,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     forger: Some(Byzantine::boxed),
     is_settled,
     starts: &STARTS,
-    mutants: &["minzyzzyva"],
+    mutants: &["minzyzzyva", "usig.shows-commitments-only"],
     ..Descriptor::of::<MinZyzzyva>(Status::Young)
 };
 

@@ -12,8 +12,16 @@ use pentarchy_core::protocol::Rules;
 /// Zyzzyva.
 pub static DESCRIPTOR: Descriptor = Descriptor {
     about: "executes before it agrees",
-    // Where all replicas have to answer a query, one of them has the state of the handover.
-    mutants: &["zyzzyva", "epochs.reads-before-base"],
+    mutants: &[
+        "zyzzyva",
+        // Where all replicas have to answer a query, one of them has the state of the handover.
+        "epochs.reads-before-base",
+        // What is executed before it is final can be taken back.
+        "executor.clients-not-rolled-back",
+        "executor.other-view-not-told",
+        "executor.reads-what-may-be-taken-back",
+        "client.ignores-places",
+    ],
     ..describe::<Three>(Status::Young)
 };
 

@@ -73,7 +73,7 @@ fn nobody_commits_above_a_state_that_it_cannot_show() {
     let behind = |mutant, run: fn() -> ([usize; 2], bool)| mutant::with(Some(mutant), run);
     let stuck = ([1, 0], false);
     assert_eq!(behind("hybster.commits-behind-a-hole", comes_back_to_a_state::<Hybster>), stuck);
-    assert_eq!(behind("minbft.commits-behind-a-hole", comes_back_to_a_state::<MinBft>), stuck);
+    assert_eq!(behind("usig.commits-behind-a-hole", comes_back_to_a_state::<MinBft>), stuck);
 }
 
 /// r1 vouched for that state to r2 alone. r2 fetches it and crashes; so does the primary, which

@@ -312,7 +312,7 @@ fn answers_from_different_places_do_not_add_up() {
             (before, bench.is_done())
         };
         assert_eq!(run(), (false, true), "{protocol}");
-        let added_up = mutant::with(Some("zyzzyva.client-ignores-places"), run);
+        let added_up = mutant::with(Some("client.ignores-places"), run);
         assert_eq!(added_up, (true, true), "{protocol}");
     }
 }
@@ -348,8 +348,8 @@ fn a_place_is_confirmed_by_enough() {
 fn a_view_change_has_no_client_wait_until_it_asks_again() {
     let cases = [
         ("frame.taken-back-and-forgotten", "minzyzzyva", 50, 1),
-        ("zyzzyva.other-view-not-told", "minzyzzyva", 50, 14),
-        ("zyzzyva.other-view-not-told", "zyzzyva", 50, 7),
+        ("executor.other-view-not-told", "minzyzzyva", 50, 14),
+        ("executor.other-view-not-told", "zyzzyva", 50, 7),
         ("pbft-tentative.not-told-again", "pbft-tentative", 30, 16),
         ("pbft-tentative.not-told-again", "pbft-tentative", 30, 36),
     ];

@@ -208,7 +208,7 @@ fn what_a_client_acts_on_is_followed() {
         let search = || explore(&plan, &explored_as("minzyzzyva"), |_| true).expect("a plan");
         mutant::with(variant, search)
     };
-    let broken = run(Some("minzyzzyva.shows-commitments-only"));
+    let broken = run(Some("usig.shows-commitments-only"));
     assert_eq!(property(&broken), "speculation", "{broken}");
     let sound = run(None);
     assert!(sound.found.is_none(), "{sound}");
@@ -283,9 +283,9 @@ fn commitments_behind_a_view_change_are_found() {
 #[test]
 fn execution_without_agreement_on_the_new_view_is_found() {
     // A VIEW-CHANGE that nobody would accept is seen before, so the other search does not ask.
-    let report = names(prepared(), "minbft.execute-on-new-view");
+    let report = names(prepared(), "usig.execute-on-new-view");
     assert_eq!(property(&report), "leaving", "{report}");
-    let report = names(Plan { asks: false, ..prepared() }, "minbft.execute-on-new-view");
+    let report = names(Plan { asks: false, ..prepared() }, "usig.execute-on-new-view");
     assert_eq!(property(&report), "agreement", "{report}");
 }
 

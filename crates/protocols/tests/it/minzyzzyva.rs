@@ -52,7 +52,7 @@ fn all_executed() -> bool {
 #[test]
 fn what_all_executed_stays_though_nobody_committed_to_it() {
     assert!(all_executed());
-    assert!(!mutant::with(Some("minzyzzyva.shows-commitments-only"), all_executed));
+    assert!(!mutant::with(Some("usig.shows-commitments-only"), all_executed));
 }
 
 /// Only the primary executed what it ordered. The others go on without it, and it takes that back.

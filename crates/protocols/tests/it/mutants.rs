@@ -28,7 +28,7 @@ const SEEDS_OF_RARE_MAX: u64 = 240;
 fn random_worlds_find_seeded_bugs() {
     let expected = [
         ("sessions.runs-again", "at_most_once"),
-        ("minbft.decide-with-f", "agreement"),
+        ("usig.decide-with-f", "agreement"),
         ("frame.leave-on-f-asks", "panic"),
         ("device.certifies-twice", "counter_uniqueness"),
         ("client.forgets-votes", "liveness"),
@@ -66,10 +66,8 @@ fn random_worlds_find_seeded_bugs_of_pbft() {
 
 #[test]
 fn random_worlds_find_seeded_bugs_of_hybrid_pbft() {
-    let expected = [
-        ("hybrid-pbft.mac-not-checked", "leaving"),
-        ("hybrid-pbft.mac-taken-for-unique", "agreement"),
-    ];
+    let expected =
+        [("ingress.mac-not-checked", "leaving"), ("hybrid-pbft.mac-taken-for-unique", "agreement")];
     find_all("hybrid-pbft", &expected);
 }
 
@@ -100,7 +98,7 @@ fn random_worlds_find_seeded_bugs_of_pillars() {
 
 #[test]
 fn random_worlds_find_seeded_bugs_of_zyzzyva() {
-    find_all("zyzzyva", &[("zyzzyva.clients-not-rolled-back", "checkpoint")]);
+    find_all("zyzzyva", &[("executor.clients-not-rolled-back", "checkpoint")]);
 }
 
 fn find_all(protocol: &str, expected: &[(&str, &str)]) {
@@ -126,7 +124,7 @@ fn find_all_in(seeds_max: u64, protocol: &str, expected: &[(&str, &str)]) {
 #[test]
 fn random_worlds_find_seeded_bugs_of_minzyzzyva() {
     let expected = [
-        ("minzyzzyva.shows-commitments-only", "leaving"),
+        ("usig.shows-commitments-only", "leaving"),
         ("minzyzzyva.rests-unsettled", "liveness"),
         ("minzyzzyva.final-with-f", "panic"),
         ("minzyzzyva.nothing-taken-back", "panic"),
@@ -146,7 +144,7 @@ fn a_hunt_for_what_is_not_there_is_given_up() {
 /// What was found is looked for first where it was, and only a first hunt does so.
 #[test]
 fn a_hunt_begins_in_the_world_that_is_known() {
-    let bug = MUTANTS.iter().find(|it| it.name == "minbft.commit-not-kept").expect("it is listed");
+    let bug = MUTANTS.iter().find(|it| it.name == "usig.commit-not-kept").expect("it is listed");
     let found = |known: Option<&Known>| {
         let plan = Hunt { starts: 1, seeds_max: 60, requests: 200, jobs: 1, known };
         hunt(&[bug], &plan, &factories("minbft"), |_| true)
@@ -157,7 +155,7 @@ fn a_hunt_begins_in_the_world_that_is_known() {
     let again = found(Some(&known));
     assert_eq!(again[0].median_seeds(), 1);
     assert_eq!(again[0].trails[0].caught, first[0].trails[0].caught);
-    assert!(Known::from_text("minbft.commit-not-kept 12").is_err(), "a seed begins with 0x");
+    assert!(Known::from_text("usig.commit-not-kept 12").is_err(), "a seed begins with 0x");
 }
 
 /// At most so many seeded bugs of each module are in the code without anything that is claimed to

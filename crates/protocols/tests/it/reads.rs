@@ -301,7 +301,7 @@ fn told_of_two_histories() -> [Option<Slot>; 2] {
 #[test]
 fn equal_answers_of_different_histories_complete_no_read() {
     assert_eq!(told_of_two_histories(), [None, None]);
-    let bug = Some("zyzzyva.reads-what-may-be-taken-back");
+    let bug = Some("executor.reads-what-may-be-taken-back");
     assert_eq!(mutant::with(bug, told_of_two_histories), [Some(Slot(1)); 2]);
 }
 

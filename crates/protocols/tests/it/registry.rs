@@ -80,6 +80,9 @@ fn every_seeded_bug_of_a_protocol_is_looked_for_there() {
     assert_eq!(place("pillars.statements-shared"), "pbft-pillars");
     assert_eq!(place("pillars.hears-others"), "hybster-pillars");
     assert_eq!(place("hybrid-pbft.mac-of-anyone"), "hybrid-pbft");
+    assert_eq!(place("ingress.mac-not-checked"), "hybrid-pbft");
+    assert_eq!(place("executor.clients-not-rolled-back"), "zyzzyva");
+    assert_eq!(place("usig.shows-commitments-only"), "minzyzzyva");
     assert_eq!(place("client.believes-f"), DEFAULT.rules.name);
 }
 

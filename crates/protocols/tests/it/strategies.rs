@@ -26,6 +26,6 @@ fn a_faulty_primary_gains_little() {
 fn slowness_shows() {
     let late = STRATEGIES.iter().find(|it| it.name == "late by half of what clients wait");
     let late = late.expect("it is among them");
-    let kept = mutant::with(Some("minbft.slow-primary-kept"), || play(late, &factories("minbft")));
+    let kept = mutant::with(Some("pace.slow-primary-kept"), || play(late, &factories("minbft")));
     assert_eq!(kept.map_err(|it| it.broken.property).expect_err("it is slow"), "promptness");
 }

@@ -20,7 +20,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         about: "a primary executes what its NEW-VIEW takes over, is cut off, and a later view that \
                 knows nothing of it orders something else in that slot",
         protocol: "minbft",
-        flaw: Flaw::Mutant("minbft.execute-on-new-view"),
+        flaw: Flaw::Mutant("usig.execute-on-new-view"),
         scene: Scene::Explorer {
             liar: None,
             alphabet: &[],
@@ -51,7 +51,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         about: "a liar's VIEW-CHANGE leaves out what it committed to, and the next view orders \
                 something else there",
         protocol: "minbft",
-        flaw: Flaw::Mutant("minbft.omission-not-checked"),
+        flaw: Flaw::Mutant("usig.omission-not-checked"),
         scene: Scene::Explorer {
             liar: Some(2),
             alphabet: &["commit", "view-change-empty", "acknowledge"],
@@ -162,7 +162,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "hyperledger-archives/fabric, issue 1917",
         about: "view-change messages that are lost are not sent again, and the group stands still",
         protocol: "minbft",
-        flaw: Flaw::Mutant("minbft.new-view-not-passed-on"),
+        flaw: Flaw::Mutant("usig.new-view-not-passed-on"),
         scene: Scene::Swarm { seeds: 100, shape: |_| {} },
         breaks: &["liveness"],
     },
@@ -182,7 +182,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         about: "a faulty primary leaves one backup out, and answers clients, so nobody else misses \
                 anything; only if others pass on what they have is that backup ever level",
         protocol: "minbft",
-        flaw: Flaw::Mutant("minbft.only-authors-repeat"),
+        flaw: Flaw::Mutant("usig.only-authors-repeat"),
         scene: Scene::Swarm { seeds: 40, shape: left_out },
         breaks: &["liveness"],
     },
@@ -302,7 +302,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         about: "a primary that is just fast enough not to run into the timeout is never deposed, \
                 and slows the group down",
         protocol: "minbft",
-        flaw: Flaw::Mutant("minbft.slow-primary-kept"),
+        flaw: Flaw::Mutant("pace.slow-primary-kept"),
         scene: Scene::Swarm { seeds: 10, shape: slow_primary },
         breaks: &["promptness"],
     },

@@ -28,7 +28,7 @@ impl<V: Variant> LogCompaction for OnUsig<V> {
 impl<V: Variant> OnUsig<V> {
     fn persist_entry(&mut self, out: &mut Effects<Self>) {
         let Some(entry) = self.entry.clone() else { return };
-        if mutant!("minbft.entry-not-kept-again") {
+        if mutant!("usig.entry-not-kept-again") {
             return;
         }
         persist_bodies(&mut self.frame, &entry.header.start, out);

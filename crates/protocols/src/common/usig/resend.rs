@@ -29,8 +29,8 @@ impl<V: Variant> Repairs for OnUsig<V> {
         let has_opening = report.view == self.frame.view && report.more.opened;
         let others = |opening: &&Opening| opening.message.author != from;
         if let Some(opening) = self.opening.as_ref().filter(others).filter(|_| !has_opening) {
-            mark!("minbft/new_view_relayed");
-            if !mutant!("minbft.new-view-not-passed-on") {
+            mark!("usig/new_view_relayed");
+            if !mutant!("usig.new-view-not-passed-on") {
                 out.relay(to, &opening.message);
             }
         }

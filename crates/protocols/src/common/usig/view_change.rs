@@ -78,7 +78,7 @@ impl<V: Variant> ChangesViews for OnUsig<V> {
         let mut members = usable_changes(&mut self.frame, out);
         members.truncate(self.frame.quorum());
         if members.len() == self.frame.quorum() {
-            mark!("minbft/open");
+            mark!("usig/open");
             self.phase = Phase::Opening;
             let opening = Arc::new(NewView { view: self.frame.view, members });
             persist_bodies(&mut self.frame, &opening.start(), out);
@@ -128,7 +128,7 @@ impl<V: Variant> OnUsig<V> {
             return;
         }
         (self.phase, self.behind) = (Phase::Changing, None);
-        if mutant!("minzyzzyva.shows-commitments-only") {
+        if mutant!("usig.shows-commitments-only") {
             let committed = V::committed(self).unwrap_or_default();
             prepares.retain(|prepared| prepared.slot <= committed);
         }
@@ -136,11 +136,11 @@ impl<V: Variant> OnUsig<V> {
             view: self.frame.view,
             requests: self.frame.asks.proof(self.frame.view, self.frame.weak()),
             checkpoint: self.frame.stable.clone(),
-            entry: self.entry.clone().filter(|_| !mutant!("minbft.hides-entry")),
+            entry: self.entry.clone().filter(|_| !mutant!("usig.hides-entry")),
             prepares,
         };
         let change = Arc::new(change);
-        if !mutant!("minbft.leaving-not-kept") {
+        if !mutant!("usig.leaving-not-kept") {
             out.persist(Record::Leave(change.clone()));
         }
         self.slots.say(&self.frame, Message::ViewChange(change), out);
@@ -159,7 +159,7 @@ impl<V: Variant> OnUsig<V> {
         }
         if opening.view > self.frame.view {
             // The others went on without this replica. The NEW-VIEW proves that a quorum did.
-            mark!("minbft/joined");
+            mark!("usig/joined");
             self.frame.reason = "the group had moved on";
             self.move_to(opening.view, Phase::Changing, out);
         }
@@ -190,14 +190,14 @@ impl<V: Variant> OnUsig<V> {
         if !holds_all(&mut self.frame, &opening.start, out) {
             return;
         }
-        mark!("minbft/acknowledge");
+        mark!("usig/acknowledge");
         self.phase = Phase::Acknowledged;
         let mine = self.frame.leads(self.frame.view);
         if let Some(opening) = self.opening.clone() {
             if !mine {
                 persist_bodies(&mut self.frame, &opening.start, out);
             }
-            if !mutant!("minbft.acknowledged-not-kept") {
+            if !mutant!("usig.acknowledged-not-kept") {
                 out.persist(Record::Acknowledge(opening.message));
             }
         }
@@ -236,7 +236,7 @@ impl<V: Variant> OnUsig<V> {
 
     /// How many must have found a NEW-VIEW valid, and then have committed to it.
     fn agreed(&self) -> usize {
-        let one = V::OPENS_ALONE || mutant!("minbft.execute-on-new-view");
+        let one = V::OPENS_ALONE || mutant!("usig.execute-on-new-view");
         if one { 1 } else { self.frame.quorum() }
     }
 
@@ -252,14 +252,14 @@ impl<V: Variant> OnUsig<V> {
         let Some(entry) = opening.entry(acknowledged.take(others).collect(), &domain) else {
             return;
         };
-        mark!("minbft/enter");
+        mark!("usig/enter");
         let digest = opening.message.digest;
-        if !mutant!("minbft.entry-not-kept") {
+        if !mutant!("usig.entry-not-kept") {
             out.persist(Record::Enter(entry.clone()));
         }
         let left_out = V::left_out(self, entry.start());
         self.slots.take_over(&mut self.frame, entry.start());
-        let reused = mutant!("minbft.slots-used-again");
+        let reused = mutant!("usig.slots-used-again");
         let taken_over = if reused { entry.start().base } else { entry.end() };
         self.frame.next_slot = taken_over.max(self.frame.stable.slot).next();
         (self.phase, self.entry) = (Phase::Entered, Some(entry));
@@ -299,7 +299,7 @@ impl<V: Variant> OnUsig<V> {
         self.enters.cast(verified.author, digest);
         let end = self.taken_over();
         if self.enters.count(&digest) == self.agreed() {
-            mark!("minbft/taken_over");
+            mark!("usig/taken_over");
             self.slots.decide_taken_over(end);
         }
         V::on_enter(self, out);
