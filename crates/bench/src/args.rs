@@ -128,6 +128,7 @@ mod tests {
     use super::super::case::{Connections, Drivers, Service, System};
     use super::*;
     use clap::Parser;
+    use pentarchy_protocols::{BASELINE, DEFAULT};
 
     #[derive(Parser)]
     struct Line {
@@ -157,7 +158,8 @@ mod tests {
         ];
         assert_eq!(cases, expected);
         let systems: Vec<_> = plan.cases[0].1.iter().map(System::to_string).collect();
-        assert_eq!(systems, ["minbft f=1 n=3", "unreplicated f=0 n=1"]);
+        let replicated = format!("{} f=1 n=3", DEFAULT.rules.name);
+        assert_eq!(systems, [replicated, System::baseline().to_string()]);
         let second = Duration::from_secs(1);
         assert_eq!(plan.timing, Timing { warmup: second, measured: 5 * second, repeats: 5 });
     }
@@ -180,7 +182,7 @@ mod tests {
     #[test]
     fn one_repeat_when_quick_and_no_comparison_with_itself() {
         assert_eq!(plan(&["--quick"]).unwrap().timing.repeats, 1);
-        let baseline = plan(&["--protocol", "unreplicated"]).unwrap();
+        let baseline = plan(&["--protocol", BASELINE.rules.name]).unwrap();
         assert_eq!(baseline.cases[0].1, [System::baseline()]);
         assert_eq!(plan(&["--no-baseline"]).unwrap().cases[0].1.len(), 1);
     }

@@ -6,6 +6,7 @@ use pentarchy_cluster::RequestMode;
 use pentarchy_cluster::config::{Durability, request_mode_name};
 use pentarchy_cluster::limits::{CLIENT_WINDOW, OPERATION_BYTES_MAX};
 use pentarchy_core::membership::PillarConfig;
+use pentarchy_protocols::BASELINE;
 use pentarchy_services::null::Null;
 use std::fmt;
 use std::str::FromStr;
@@ -269,13 +270,10 @@ pub struct System {
     pub n: usize,
 }
 
-/// The baseline's protocol.
-pub const BASELINE: &str = "unreplicated";
-
 impl System {
     /// One server, to which everything else is compared.
     pub fn baseline() -> Self {
-        Self { protocol: BASELINE.to_owned(), lane: PillarConfig::default(), f: 0, n: 1 }
+        Self { protocol: BASELINE.rules.name.to_owned(), lane: PillarConfig::default(), f: 0, n: 1 }
     }
 
     /// The protocol's name.
@@ -285,7 +283,7 @@ impl System {
 
     /// Whether this is [`Self::baseline`].
     pub fn is_baseline(&self) -> bool {
-        self.protocol == BASELINE
+        self.protocol == BASELINE.rules.name
     }
 }
 

@@ -1,8 +1,7 @@
 //! Options that say under which conditions is measured, common to `bench` and `bench saturate`.
 
 use super::case::{
-    BASELINE, Case, Connections, Drivers, KeyChoice, OUTSTANDING_MAX, Payload, Service, System,
-    Workload,
+    Case, Connections, Drivers, KeyChoice, OUTSTANDING_MAX, Payload, Service, System, Workload,
 };
 use clap::{Args, ValueEnum};
 use pentarchy_cluster::limits::{OPERATION_BYTES_MAX, REPLICAS_MAX};
@@ -10,6 +9,7 @@ use pentarchy_cluster::protocols;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::options::{AuthChoice, DurabilityChoice, at_least_one};
 use pentarchy_core::membership::PillarConfig;
+use pentarchy_protocols::{BASELINE, DEFAULT, EXAMPLES};
 use pentarchy_services::kv::STATE_BYTES_DEFAULT;
 use std::thread::available_parallelism;
 
@@ -35,7 +35,7 @@ pub enum ServiceChoice {
 #[derive(Args)]
 pub struct ConditionArgs {
     /// The protocol to measure; with a number of pillars behind a colon if there are to be several
-    #[arg(long, default_value = "minbft", value_name = "NAME")]
+    #[arg(long, default_value = DEFAULT.rules.name, value_name = "NAME")]
     pub protocol: String,
     /// Faulty replicas to tolerate
     #[arg(long, value_delimiter = ',', default_value = "1", value_name = "N,...")]
@@ -202,7 +202,7 @@ impl ConditionArgs {
     }
 
     fn systems(&self, f: usize) -> Outcome<Vec<System>> {
-        if self.protocol == BASELINE {
+        if self.protocol == BASELINE.rules.name {
             return Ok(vec![System::baseline()]);
         }
         let replicated = replicated(&self.protocol, f)?;
@@ -219,15 +219,18 @@ pub fn replicated(protocol: &str, f: usize) -> Outcome<System> {
     let name = parts.next().unwrap_or_default();
     let (pillars, rotates) = (parts.next(), parts.next());
     if protocols::find(name).is_none() {
-        let known: Vec<_> = protocols::names().chain([BASELINE]).collect();
+        let known: Vec<_> = protocols::names().chain([BASELINE.rules.name]).collect();
         let known = known.join(", ");
         return Err(Failure::Usage(format!("no protocol {name:?}; there is: {known}")));
     }
     let n = protocols::replicas_needed(name, f).ok_or_else(|| {
         Failure::Usage(format!("f = {f} is out of range: at least 1, and {REPLICAS_MAX} replicas"))
     })?;
-    let form = "write NAME:PILLARS, like hybster:2, or NAME:PILLARS:rotate";
-    let bad = || Failure::Usage(format!("{protocol:?}: {form}"));
+    let bad = || {
+        let like = EXAMPLES.split.rules.name;
+        let form = format!("write NAME:PILLARS, like {like}:2, or NAME:PILLARS:rotate");
+        Failure::Usage(format!("{protocol:?}: {form}"))
+    };
     let pillars = pillars.map_or(Ok(1), |pillars| pillars.parse().map_err(|_| bad()))?;
     let rotates = match rotates {
         None => false,

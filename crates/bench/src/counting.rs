@@ -78,16 +78,16 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
-    use pentarchy_core::protocol::{Protocol as _, Timeouts};
+    use pentarchy_core::protocol::Timeouts;
     use pentarchy_core::quorum::Quorums;
+    use pentarchy_protocols::DEFAULT;
     use pentarchy_protocols::common::voting_client::VotingClient;
-    use pentarchy_protocols::minbft::MinBft;
 
     #[test]
     fn what_is_sent_again_is_told_from_what_is_new() {
         let counts = Arc::new(Counts::default());
         let timeouts = Timeouts::default();
-        let quorums = MinBft::RULES.client_quorums(Quorums { n: 3, f: 1 });
+        let quorums = DEFAULT.rules.client_quorums(Quorums { n: 3, f: 1 });
         let core = VotingClient::new(ClientId([1; 32]), quorums, timeouts, 0);
         let mut core = Counting::new(Box::new(core), counts.clone());
         let mut out = Vec::new();

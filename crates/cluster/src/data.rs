@@ -378,11 +378,11 @@ mod tests {
         let parent = tempfile::tempdir().expect("a folder");
         let path = parent.path().join("data");
         let folder = DataFolder::open(&path).expect("a new folder");
-        for (found, is_it) in [("minbft", true), ("minbft\n", true), ("pbft\r\n", false)] {
+        for (found, is_it) in [("this", true), ("this\n", true), ("that\r\n", false)] {
             std::fs::write(path.join(PROTOCOL), found).expect("ours");
-            assert_eq!(folder.check_protocol("minbft").is_ok(), is_it, "{found:?}");
+            assert_eq!(folder.check_protocol("this").is_ok(), is_it, "{found:?}");
         }
-        let refusal = folder.check_protocol("minbft").expect_err("another one").to_string();
-        assert!(refusal.contains("written by pbft, and"), "{refusal}");
+        let refusal = folder.check_protocol("this").expect_err("another one").to_string();
+        assert!(refusal.contains("written by that, and"), "{refusal}");
     }
 }

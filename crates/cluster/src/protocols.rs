@@ -2,7 +2,7 @@
 
 use pentarchy_core::limits::{PILLARS_MAX, REPLICAS_MAX};
 use pentarchy_core::membership::PillarConfig;
-use pentarchy_protocols::{Descriptor, PROTOCOLS, Status};
+use pentarchy_protocols::{DEFAULT, Descriptor, PROTOCOLS, Status};
 
 /// What to say to whoever chooses a protocol that has not proved itself yet, whole or in pillars.
 #[must_use]
@@ -11,9 +11,10 @@ pub fn warning(name: &str, lane: PillarConfig) -> Option<String> {
         return None;
     }
     let what = if lane.pillars == 1 { name.to_owned() } else { format!("{name} in pillars") };
+    let proven = DEFAULT.rules.name;
     Some(format!(
-        "warning: {what} is young: it has run far fewer random worlds than minbft. Try it, and do \
-         not bet a service on it yet"
+        "warning: {what} is young: it has run far fewer random worlds than {proven}. Try it, and \
+         do not bet a service on it yet"
     ))
 }
 
@@ -92,12 +93,12 @@ mod tests {
 
     #[test]
     fn what_is_known_to_be_unsafe_cannot_be_run() {
-        let unsafe_ones: Vec<&str> = PROTOCOLS
-            .iter()
-            .filter(|entry| entry.status == Status::Museum)
-            .map(|entry| entry.rules.name)
-            .collect();
-        assert_eq!(unsafe_ones, ["zyzzyva-2009", "minzyzzyva-2010"]);
+        let named = |is: fn(&Descriptor) -> bool| -> Vec<&str> {
+            PROTOCOLS.iter().filter(|entry| is(entry)).map(|entry| entry.rules.name).collect()
+        };
+        let unsafe_ones = named(|entry| entry.status == Status::Museum);
+        assert_eq!(unsafe_ones, named(|entry| entry.about.ends_with("unsafe")));
+        assert_eq!(unsafe_ones.len(), 2);
         for name in unsafe_ones {
             assert!(find(name).is_none() && replicas_needed(name, 1).is_none(), "{name}");
             assert!(names().all(|it| it != name), "{name}");
@@ -121,10 +122,11 @@ mod tests {
             let bad = [split(0, false), split(PILLARS_MAX + 1, false), split(1, true)];
             assert!(bad.into_iter().all(|lane| in_lane(name, lane).is_none()));
         }
-        let refused = check_lane("minbft", split(2, false));
+        let whole = DEFAULT.rules.name;
+        let able = names_in_pillars().collect::<Vec<_>>().join(", ");
         assert_eq!(
-            refused.unwrap_err(),
-            "minbft cannot be split into pillars; what can: pbft, hybrid-pbft, hybster"
+            check_lane(whole, split(2, false)).unwrap_err(),
+            format!("{whole} cannot be split into pillars; what can: {able}")
         );
     }
 }

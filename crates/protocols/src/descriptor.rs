@@ -67,6 +67,8 @@ pub struct Split {
 pub struct Descriptor {
     /// Name, fault model, group size and quorums.
     pub rules: Rules,
+    /// What it is called in a sentence.
+    pub title: &'static str,
     /// For what it is here.
     pub status: Status,
     /// What it is, in half a line of Markdown.
@@ -95,6 +97,19 @@ pub struct Descriptor {
     pub split: Option<Split>,
 }
 
+/// One protocol of each kind, for code that needs any of that kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Examples {
+    /// Trusts devices, and its order can be split into pillars.
+    pub split: &'static Descriptor,
+    /// Trusts no devices: replicas sign their votes. Its order can be split too.
+    pub signed: &'static Descriptor,
+    /// The same, but its votes are trusted MACs.
+    pub macs: &'static Descriptor,
+    /// Its replicas execute before they agree.
+    pub speculative: &'static Descriptor,
+}
+
 impl Descriptor {
     /// What is the same for most protocols: the rules, and that replicas, records and clients are
     /// those of `P`.
@@ -102,6 +117,7 @@ impl Descriptor {
     pub const fn of<P: Protocol<Input = Input, Output = Output>>(status: Status) -> Self {
         Self {
             rules: P::RULES,
+            title: P::RULES.name,
             status,
             about: "",
             paper: "",

@@ -36,7 +36,9 @@ pub mod pillars;
 pub mod unreplicated;
 pub mod zyzzyva;
 
-pub use descriptor::{ClientStart, Descriptor, Split, Start, StartClient, StartParts, Status};
+pub use descriptor::{
+    ClientStart, Descriptor, Examples, Split, Start, StartClient, StartParts, Status,
+};
 
 use pentarchy_core::auth::Signature;
 use pentarchy_core::counter::TrustedMac;
@@ -66,6 +68,17 @@ pub static PROTOCOLS: &[&Descriptor] = &[
 
 /// The protocol that runs unless another is named.
 pub static DEFAULT: &Descriptor = &minbft::DESCRIPTOR;
+
+/// The one server to which replicated ones are compared.
+pub static BASELINE: &Descriptor = &unreplicated::DESCRIPTOR;
+
+/// Protocols that help texts, measurements and tests take as examples, beside [`DEFAULT`].
+pub static EXAMPLES: Examples = Examples {
+    split: &hybster::DESCRIPTOR,
+    signed: &pbft::DESCRIPTOR,
+    macs: &pbft::HYBRID,
+    speculative: &zyzzyva::DESCRIPTOR,
+};
 
 impl Pillar for hybster::Hybster {
     const NAME: &'static str = "hybster-pillars";

@@ -22,7 +22,7 @@ fn spread(values: &[f64]) -> Value {
 fn result(throughputs: &[f64]) -> Value {
     let inverse: Vec<f64> = throughputs.iter().map(|ops| 1e6 / ops).collect();
     let system = json!({
-        "protocol": "minbft", "f": 1, "n": 3, "completed": 7,
+        "protocol": "one", "f": 1, "n": 3, "completed": 7,
         "throughput_ops": spread(throughputs),
         "latency_us": { "p50": spread(&inverse), "p99": spread(&inverse) },
         "cpu_us_per_op": { "replicas": [spread(&inverse), spread(&inverse)],

@@ -27,6 +27,7 @@ use pentarchy_console::progress::spinner;
 use pentarchy_console::say;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_crypto::keys::KeyPair;
+use pentarchy_protocols::DEFAULT;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -185,7 +186,7 @@ fn measure(
     cores: usize,
     interrupt: &Interrupt,
 ) -> Outcome<Found> {
-    let system = replicated("minbft", 1)?;
+    let system = replicated(DEFAULT.rules.name, 1)?;
     let mut group = Group::start(&system, &args.case((1, 1), Drivers::Own))?;
     let result = measure_group(&mut group, condition, args, cores, interrupt);
     let result = group.check().and(result);

@@ -19,6 +19,7 @@ use pentarchy_cluster::protocols;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::options::{AuthChoice, at_least_one};
 use pentarchy_console::say;
+use pentarchy_protocols::{EXAMPLES, Examples};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -29,17 +30,27 @@ const OUTSTANDING: usize = 256;
 /// How many of these there are.
 const PIPELINED_CLIENTS: usize = 8;
 
+fn after_help() -> String {
+    let Examples { split, signed, speculative, .. } = EXAMPLES;
+    let (split, signed) = (split.rules.name, signed.rules.name);
+    let speculative = speculative.rules.name;
+    format!(
+        "Examples:\n  pentarchy bench protocols --quick\n  \
+         pentarchy bench protocols --markdown > protocols.md\n  \
+         pentarchy bench protocols --protocol {signed},{speculative} --batch 1,10,adaptive \
+         --load many\n  \
+         pentarchy bench protocols --protocol {split},{split}:2,{signed},{signed}:2 --load many\n  \
+         pentarchy bench protocols --crash-backup --json > crashed.json\n\n\
+         Groups are measured in turn, so that whatever drifts on this machine drifts for all of \
+         them.\ndocs/benchmarks.md says what each figure means; --json has the shape of \
+         `bench --json`, and\n`bench compare` reads it.\nExit code 1 if something failed or was \
+         interrupted; what was measured until then is printed."
+    )
+}
+
 /// `bench protocols`.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  pentarchy bench protocols --quick\n  \
-    pentarchy bench protocols --markdown > protocols.md\n  \
-    pentarchy bench protocols --protocol pbft,zyzzyva --batch 1,10,adaptive --load many\n  \
-    pentarchy bench protocols --protocol hybster,hybster:2,pbft,pbft:2 --load many\n  \
-    pentarchy bench protocols --crash-backup --json > crashed.json\n\n\
-    Groups are measured in turn, so that whatever drifts on this machine drifts for all of them.\n\
-    docs/benchmarks.md says what each figure means; --json has the shape of `bench --json`, and\n\
-    `bench compare` reads it.\nExit code 1 if something failed or was interrupted; what was \
-    measured until then is printed.")]
+#[command(after_help = after_help())]
 pub struct ProtocolsArgs {
     /// The protocols to measure, with a number of pillars behind a colon if there are to be
     /// several: hybster:2, or hybster:2:rotate if each begins with another primary [default: all on

@@ -1,6 +1,7 @@
 use super::super::sample::tests::sample;
 use super::*;
 use pentarchy_cluster::config::Durability;
+use pentarchy_protocols::{BASELINE, DEFAULT};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -20,8 +21,9 @@ fn machine() -> Machine {
 
 fn systems(replicated: &[u64], baseline: &[u64]) -> Vec<SystemSamples> {
     let samples = |throughputs: &[u64]| throughputs.iter().map(|t| sample(*t)).collect();
-    let minbft = System { protocol: "minbft".to_owned(), n: 2, f: 1, ..System::baseline() };
-    vec![(minbft, samples(replicated)), (System::baseline(), samples(baseline))]
+    let protocol = DEFAULT.rules.name.to_owned();
+    let group = System { protocol, n: 2, f: 1, ..System::baseline() };
+    vec![(group, samples(replicated)), (System::baseline(), samples(baseline))]
 }
 
 fn report(systems: &[SystemSamples], complete: bool) -> Report {
@@ -46,22 +48,22 @@ fn json_has_every_figure_with_its_spread() {
     assert_eq!(json["machine"]["cores"], 2);
     let case = &json["cases"][0];
     assert_eq!((&case["workload"], &case["reply_bytes"]), (&"pipelined".into(), &4096.into()));
-    let minbft = &case["systems"][0];
-    assert_eq!(minbft["throughput_ops"]["median"], 2000.0);
-    assert_eq!(minbft["throughput_ops"]["min"], 1000.0);
-    assert_eq!(minbft["throughput_ops"]["max"], 3000.0);
-    assert_eq!(minbft["throughput_ops"]["relative"], 1.0);
-    assert_eq!(minbft["throughput_ops"]["values"], serde_json::json!([1000.0, 3000.0, 2000.0]));
-    assert_eq!(minbft["latency_us"]["p99"]["median"], 1000.0);
-    assert_eq!(minbft["cpu_us_per_op"]["replicas"][1]["median"], 2.0);
-    assert_eq!(minbft["peak_memory_bytes"][0]["max"], f64::from(8 << 20));
-    assert_eq!(minbft["crypto_per_op"]["usigs_created"]["median"], 0.04);
-    assert_eq!(minbft["completed"], 12_000);
-    let effort = &minbft["effort_per_op"];
+    let group = &case["systems"][0];
+    assert_eq!(group["throughput_ops"]["median"], 2000.0);
+    assert_eq!(group["throughput_ops"]["min"], 1000.0);
+    assert_eq!(group["throughput_ops"]["max"], 3000.0);
+    assert_eq!(group["throughput_ops"]["relative"], 1.0);
+    assert_eq!(group["throughput_ops"]["values"], serde_json::json!([1000.0, 3000.0, 2000.0]));
+    assert_eq!(group["latency_us"]["p99"]["median"], 1000.0);
+    assert_eq!(group["cpu_us_per_op"]["replicas"][1]["median"], 2.0);
+    assert_eq!(group["peak_memory_bytes"][0]["max"], f64::from(8 << 20));
+    assert_eq!(group["crypto_per_op"]["usigs_created"]["median"], 0.04);
+    assert_eq!(group["completed"], 12_000);
+    let effort = &group["effort_per_op"];
     assert_eq!(effort["replicas"][0]["system_calls"]["median"], 2.0);
     assert_eq!(effort["clients"]["voluntary_switches"]["median"], 3.0);
     assert_eq!(effort["replicas"][0]["allocations"], Value::Null);
-    assert_eq!(minbft["busiest_bytes_per_op"]["median"], 8.0);
+    assert_eq!(group["busiest_bytes_per_op"]["median"], 8.0);
     assert_eq!((&case["service"], &case["connections"]), (&"null".into(), &"per-client".into()));
 }
 
@@ -127,9 +129,9 @@ fn csv_has_a_line_for_each_measurement_and_quotes_commas() {
     let at = |name| heads.iter().position(|head| head == name).unwrap();
     let lines: Vec<_> = reader.records().collect::<Result<_, _>>().unwrap();
     assert_eq!(lines.len(), 4);
-    assert_eq!(&lines[1][at("protocol")], "minbft");
+    assert_eq!(&lines[1][at("protocol")], DEFAULT.rules.name);
     assert_eq!((&lines[1][at("repeat")], &lines[1][at("throughput_ops")]), ("1", "3000.0"));
-    assert_eq!(&lines[3][at("protocol")], "unreplicated");
+    assert_eq!(&lines[3][at("protocol")], BASELINE.rules.name);
     assert_eq!((&lines[3][at("processor")], &lines[3][at("commit")]), ("Some CPU, fast", "abc"));
     assert_eq!(&lines[0][at("replica_cpu_us_per_op_max")], "3.0");
 }

@@ -21,7 +21,9 @@ use pentarchy_core::limits::PILLARS_MAX;
 use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_costs::parts::Blueprint;
+use pentarchy_protocols::{EXAMPLES, Examples};
 use rustix::time::{ClockId, clock_gettime};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// How results are printed.
@@ -99,6 +101,13 @@ impl Batches {
     }
 }
 
+/// Two protocols whose order can be split, as after `--protocol`: one trusts devices, the other
+/// none.
+static SPLIT: LazyLock<String> = LazyLock::new(|| {
+    let Examples { split, signed, .. } = EXAMPLES;
+    format!("{},{}", split.rules.name, signed.rules.name)
+});
+
 /// A number of pillars. Whether a protocol can have so many depends on it.
 fn parse_pillars(text: &str) -> Result<u8, String> {
     let pillars = text.parse().ok().filter(|pillars| (1..=PILLARS_MAX).contains(pillars));
@@ -123,14 +132,17 @@ fn thread_time() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pentarchy_protocols::DEFAULT;
 
     #[test]
     fn a_group_has_a_part_for_each_pillar_and_one_beside_them() {
-        for (protocol, pillars, cells) in [("hybster", 1, 0), ("hybster", 4, 4), ("minbft", 1, 0)] {
+        let (split, whole) = (EXAMPLES.split.rules.name, DEFAULT.rules.name);
+        for (protocol, pillars, cells) in [(split, 1, 0), (split, 4, 4), (whole, 1, 0)] {
             let group = blueprint(protocol, pillars, Batches::Of(3)).unwrap_or_else(|_| panic!());
             assert_eq!((group.pillar_cores(), group.tuning.batch_requests), (cells, 3));
         }
-        for (protocol, pillars) in [("minbft", 2), ("hybster", 9), ("hybster:2", 1), ("none", 1)] {
+        let already = format!("{split}:2");
+        for (protocol, pillars) in [(whole, 2), (split, 9), (&already, 1), ("none", 1)] {
             let refused = blueprint(protocol, pillars, Batches::Adaptive);
             assert!(matches!(refused, Err(Failure::Usage(_))), "{protocol} {pillars}");
         }

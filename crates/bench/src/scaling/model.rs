@@ -1,7 +1,7 @@
 //! `bench model`: whole groups whose replicas have more processors than this machine, in virtual
 //! time.
 
-use super::{Batches, Form, Report, blueprint, parse_batches, parse_pillars, thread_time};
+use super::{Batches, Form, Report, SPLIT, blueprint, parse_batches, parse_pillars, thread_time};
 use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Program};
 use crate::report::table::{cell, number};
@@ -14,16 +14,23 @@ use pentarchy_costs::model::{Plan, run as model};
 use pentarchy_costs::parts::Blueprint;
 use serde::Serialize;
 
+fn after_help() -> String {
+    format!(
+        "Examples:\n  pentarchy bench model --pillars 1,2,4,8\n  \
+         pentarchy bench model --protocol {} --batch 1 --frame-us 3 --json\n\n\
+         The real parts of all replicas do the real work, one piece after the other; how long \
+         each\npiece took here is how long its processor is busy in virtual time. Nothing is \
+         sent.\ndocs/benchmarks.md says what that leaves out.",
+        *SPLIT
+    )
+}
+
 /// `bench model`.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  pentarchy bench model --pillars 1,2,4,8\n  \
-    pentarchy bench model --protocol hybster,pbft --batch 1 --frame-us 3 --json\n\n\
-    The real parts of all replicas do the real work, one piece after the other; how long each\n\
-    piece took here is how long its processor is busy in virtual time. Nothing is sent.\n\
-    docs/benchmarks.md says what that leaves out.")]
+#[command(after_help = after_help())]
 pub struct ModelArgs {
     /// The protocols
-    #[arg(long, value_delimiter = ',', default_value = "hybster,pbft", value_name = "NAME,...")]
+    #[arg(long, value_delimiter = ',', default_value = SPLIT.as_str(), value_name = "NAME,...")]
     pub protocol: Vec<String>,
     /// Pillars of each replica, which has as many processors
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8", value_name = "N,...",

@@ -4,7 +4,7 @@
 //! encrypted, sent or executed. Its threads are those of a replica: each pillar, and one with
 //! clients and the merge.
 
-use super::{Batches, Form, Report, blueprint, parse_batches, parse_pillars, thread_time};
+use super::{Batches, Form, Report, SPLIT, blueprint, parse_batches, parse_pillars, thread_time};
 use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Program};
 use crate::report::table::{cell, number};
@@ -18,6 +18,7 @@ use pentarchy_costs::model::{Plan, record};
 use pentarchy_costs::ordering::{Recording, Thread, order};
 use pentarchy_costs::parts::Blueprint;
 use pentarchy_costs::real::Envelopes;
+use pentarchy_protocols::EXAMPLES;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
 use std::sync::{Barrier, Mutex, PoisonError};
@@ -52,16 +53,25 @@ impl Requests {
     }
 }
 
+fn after_help() -> String {
+    format!(
+        "Examples:\n  pentarchy bench ordering\n  \
+         pentarchy bench ordering --protocol {} --pillars 1,2 --batch 1 --json\n\n\
+         A replica hears what it heard in a group that ran before. Each pillar has a thread, \
+         pinned to\na processor; one more, which may run on any of them, has the clients and \
+         merges what pillars\norder. One pillar is the protocol as it is, in one thread. \
+         docs/benchmarks.md says the rest.",
+        *SPLIT
+    )
+}
+
 /// `bench ordering`.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  pentarchy bench ordering\n  \
-    pentarchy bench ordering --protocol hybster,pbft --pillars 1,2 --batch 1 --json\n\n\
-    A replica hears what it heard in a group that ran before. Each pillar has a thread, pinned to\n\
-    a processor; one more, which may run on any of them, has the clients and merges what pillars\n\
-    order. One pillar is the protocol as it is, in one thread. docs/benchmarks.md says the rest.")]
+#[command(after_help = after_help())]
 pub struct OrderingArgs {
     /// The protocols
-    #[arg(long, value_delimiter = ',', default_value = "hybster", value_name = "NAME,...")]
+    #[arg(long, value_delimiter = ',', default_value = EXAMPLES.split.rules.name,
+        value_name = "NAME,...")]
     pub protocol: Vec<String>,
     /// Pillars of the replica; each is also run with fewer processors than pillars
     #[arg(long, value_delimiter = ',', default_value = "1,2,4", value_name = "N,...",

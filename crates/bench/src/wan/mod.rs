@@ -8,7 +8,7 @@
 
 mod figure;
 
-use super::case::{BASELINE, System};
+use super::case::System;
 use super::conditions::unsplit;
 use super::files::{check_writable, json, write_file};
 use super::interrupt::Interrupt;
@@ -20,19 +20,30 @@ use pentarchy_console::options::at_least_one;
 use pentarchy_console::progress;
 use pentarchy_console::say;
 use pentarchy_console::worlds::factories;
+use pentarchy_protocols::{BASELINE, DEFAULT, EXAMPLES, Examples};
 use pentarchy_sim::wide::Wide;
 use std::path::PathBuf;
 
 /// Links that take longer are none that a group would be put on.
 const LINK_MS_MAX: f64 = 1000.0;
 
+fn after_help() -> String {
+    let Examples { signed, speculative, .. } = EXAMPLES;
+    let [first, signed, speculative] =
+        [DEFAULT, signed, speculative].map(|protocol| protocol.rules.name);
+    format!(
+        "Examples:\n  pentarchy bench wan --svg wan.svg\n  \
+         pentarchy bench wan --protocol {first},{signed},{speculative} --f 2 --links 10,50 \
+         --json\n\n\
+         Draws figure 5 of `Efficient Byzantine fault tolerance` (Veronese et al.) anew. Replicas \
+         and\nclients compute in no time here, so this says what links cost and nothing else; the \
+         same seed\ngives the same figures everywhere. docs/benchmarks.md says more."
+    )
+}
+
 /// `bench wan`.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  pentarchy bench wan --svg wan.svg\n  \
-    pentarchy bench wan --protocol minbft,pbft,zyzzyva --f 2 --links 10,50 --json\n\n\
-    Draws figure 5 of `Efficient Byzantine fault tolerance` (Veronese et al.) anew. Replicas and\n\
-    clients compute in no time here, so this says what links cost and nothing else; the same seed\n\
-    gives the same figures everywhere. docs/benchmarks.md says more.")]
+#[command(after_help = after_help())]
 pub struct WanArgs {
     /// The protocols [default: all on which a service may run]
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
@@ -88,9 +99,9 @@ impl WanArgs {
         let names = if self.protocol.is_empty() { all() } else { self.protocol.clone() };
         let mut systems: Vec<System> = Vec::new();
         for name in names {
-            if name == BASELINE {
-                let what = "the unreplicated server cannot be simulated: it takes two links";
-                return Err(Failure::Usage(what.to_owned()));
+            if name == BASELINE.rules.name {
+                let what = format!("the {name} server cannot be simulated: it takes two links");
+                return Err(Failure::Usage(what));
             }
             let system = unsplit(&name, self.f)?;
             if !systems.contains(&system) {

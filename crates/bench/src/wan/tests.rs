@@ -111,5 +111,5 @@ fn nonsense_is_refused() {
     assert!(args(&["--f", "0"]).systems().is_err());
     let systems = args(&["--protocol", "pbft,pbft"]).systems().unwrap();
     assert_eq!(systems.len(), 1);
-    assert!(args(&["--protocol", BASELINE]).systems().is_err());
+    assert!(args(&["--protocol", BASELINE.rules.name]).systems().is_err());
 }

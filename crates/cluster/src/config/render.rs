@@ -2,6 +2,7 @@
 
 use super::{Admission, ClusterConfig, FORMAT, request_mode_name};
 use pentarchy_core::limits::PILLARS_MAX;
+use pentarchy_protocols::{DEFAULT, EXAMPLES, PROTOCOLS};
 use std::fmt::Write as _;
 
 impl ClusterConfig {
@@ -32,11 +33,11 @@ impl ClusterConfig {
 format = {FORMAT}
 group = \"{group}\"
 
-# The protocol and the number of faulty replicas it tolerates. MinBFT needs 2f + 1 replicas,
-# PBFT 3f + 1 and no trusted devices.
+# The protocol and the number of faulty replicas it tolerates. {first} needs {smaller} replicas,
+# {signed} {larger} and no trusted devices.
 protocol = \"{protocol}\"
 f = {f}
-# Into how many pillars hybster, pbft and hybrid-pbft split the order, at most {pillars_max}:
+# Into how many pillars {able} split the order, at most {pillars_max}:
 # agreements side by side, each with its own primary and trusted counters; 1 does not split it.
 # And whether each begins with another primary. A group keeps what it was begun with.
 pillars = {pillars}
@@ -71,6 +72,11 @@ resend_ms = {resend}
 client_retry_ms = {retry}
 ",
             group = hex::encode(self.group.0),
+            first = DEFAULT.title,
+            smaller = DEFAULT.rules.group_size,
+            signed = EXAMPLES.signed.title,
+            larger = EXAMPLES.signed.rules.group_size,
+            able = able_to_split(),
             protocol = self.protocol,
             f = self.f,
             pillars_max = PILLARS_MAX,
@@ -115,4 +121,11 @@ client_retry_ms = {retry}
             }
         }
     }
+}
+
+/// The protocols whose order can be split, as in a sentence.
+fn able_to_split() -> String {
+    let able: Vec<_> = PROTOCOLS.iter().filter_map(|it| it.split).map(|it| it.whole).collect();
+    let (last, others) = able.split_last().expect("there are some");
+    format!("{} and {last}", others.join(", "))
 }

@@ -9,7 +9,7 @@ use pentarchy_core::limits::CHECKPOINT_SLOTS;
 use pentarchy_costs::group::Group;
 use pentarchy_costs::stand_in::{Calls, Plain, clients, keys, membership};
 use pentarchy_costs::{Job, Node, Probe, Unwatched, steps};
-use pentarchy_protocols::{Descriptor, find};
+use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const BACKUP: ReplicaId = ReplicaId(1);
 /// What is counted.
 struct Case {
     name: &'static str,
-    protocol: &'static str,
+    protocol: &'static Descriptor,
     /// At which replica.
     replica: ReplicaId,
     /// Which of its work; all of it if there is no list.
@@ -36,20 +36,30 @@ struct Case {
     batch: usize,
 }
 
+impl Case {
+    /// What it is called: with its protocol, unless that is the default.
+    fn full_name(&self) -> String {
+        match self.protocol.rules.name {
+            protocol if protocol == DEFAULT.rules.name => self.name.to_owned(),
+            protocol => format!("{protocol}-{}", self.name),
+        }
+    }
+}
+
 const fn step(name: &'static str, replica: ReplicaId, steps: &'static [&'static str]) -> Case {
-    Case { name, protocol: "minbft", replica, steps: Some(steps), batch: 10 }
+    Case { name, protocol: DEFAULT, replica, steps: Some(steps), batch: 10 }
 }
 
 const fn whole(name: &'static str, replica: ReplicaId, batch: usize) -> Case {
-    Case { name, protocol: "minbft", replica, steps: None, batch }
+    Case { name, protocol: DEFAULT, replica, steps: None, batch }
 }
 
-/// The same of Hybster.
-const fn hybster(case: Case) -> Case {
-    Case { protocol: "hybster", ..case }
+/// The same of the protocol that is split: also where its order is not, its code differs.
+const fn split(case: Case) -> Case {
+    Case { protocol: EXAMPLES.split, ..case }
 }
 
-const CASES: [Case; 22] = [
+static CASES: [Case; 22] = [
     step("request-in", PRIMARY, &["request", steps::ADMIT]),
     step("propose", PRIMARY, &[steps::ROUND]),
     step("prepare", BACKUP, &["prepare"]),
@@ -63,15 +73,15 @@ const CASES: [Case; 22] = [
     whole("backup-1", BACKUP, 1),
     whole("backup-10", BACKUP, 10),
     whole("backup-100", BACKUP, 100),
-    hybster(step("hybster-propose", PRIMARY, &[steps::ROUND])),
-    hybster(step("hybster-prepare", BACKUP, &["prepare"])),
-    hybster(step("hybster-commit", PRIMARY, &["commit"])),
-    hybster(whole("hybster-primary-1", PRIMARY, 1)),
-    hybster(whole("hybster-primary-10", PRIMARY, 10)),
-    hybster(whole("hybster-primary-100", PRIMARY, 100)),
-    hybster(whole("hybster-backup-1", BACKUP, 1)),
-    hybster(whole("hybster-backup-10", BACKUP, 10)),
-    hybster(whole("hybster-backup-100", BACKUP, 100)),
+    split(step("propose", PRIMARY, &[steps::ROUND])),
+    split(step("prepare", BACKUP, &["prepare"])),
+    split(step("commit", PRIMARY, &["commit"])),
+    split(whole("primary-1", PRIMARY, 1)),
+    split(whole("primary-10", PRIMARY, 10)),
+    split(whole("primary-100", PRIMARY, 100)),
+    split(whole("backup-1", BACKUP, 1)),
+    split(whole("backup-10", BACKUP, 10)),
+    split(whole("backup-100", BACKUP, 100)),
 ];
 
 /// Callgrind counts while this runs, by its name. Never a jump to the work: the end of this
@@ -141,11 +151,12 @@ impl Probe for Collecting<'_> {
     }
 }
 
-fn run(case: &Case, protocol: &Descriptor) {
+fn run(case: &Case) {
     let calls: Vec<Arc<Calls>> = (0..=2 * FAULTS).map(|_| Arc::default()).collect();
     let membership = membership(FAULTS);
     let of = |id: ReplicaId| keys(&calls[usize::from(id.0)]);
-    let mut group = Group::new(protocol, &membership, of, clients(case.batch), Box::new(Plain));
+    let mut group =
+        Group::new(case.protocol, &membership, of, clients(case.batch), Box::new(Plain));
     group.level(&mut Unwatched);
     let calls = calls[usize::from(case.replica.0)].clone();
     let (hashes, asked) = ((0, 0), [0; 5]);
@@ -166,11 +177,11 @@ fn run(case: &Case, protocol: &Descriptor) {
 
 fn main() -> ExitCode {
     let wanted = std::env::args().nth(1);
-    let case = CASES.iter().find(|case| Some(case.name) == wanted.as_deref());
-    match (case, case.and_then(|case| find(case.protocol))) {
-        (Some(case), Some(protocol)) => run(case, protocol),
-        _ if wanted.is_none() => CASES.iter().for_each(|case| println!("{}", case.name)),
-        _ => {
+    let case = CASES.iter().find(|case| Some(case.full_name()) == wanted);
+    match case {
+        Some(case) => run(case),
+        None if wanted.is_none() => CASES.iter().for_each(|case| println!("{}", case.full_name())),
+        None => {
             eprintln!("no such case; without an argument all are listed");
             return ExitCode::FAILURE;
         }

@@ -13,7 +13,7 @@ use pentarchy_bench::BenchArgs;
 use pentarchy_console::folder::DATA_DEFAULT;
 use pentarchy_console::options::{DurabilityChoice, GroupArgs, at_least_one};
 use pentarchy_console::patient::Harm;
-use pentarchy_protocols::DEFAULT;
+use pentarchy_protocols::{DEFAULT, EXAMPLES};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -119,10 +119,13 @@ impl From<LogFormat> for logging::Format {
 
 /// `up`.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  pentarchy up\n  pentarchy up --f 2 --port 7379 --detach\n  \
-    pentarchy up --protocol hybster --pillars 2 --rotate-leader\n\n\
+#[command(after_help = format!(
+    "Examples:\n  pentarchy up\n  pentarchy up --f 2 --port 7379 --detach\n  \
+    pentarchy up --protocol {} --pillars 2 --rotate-leader\n\n\
     State lives in memory: a cluster that is stopped and started again is empty and has new keys.\n\
-    With --durability sync it lives on disk: `up` on the same folder resumes where it stopped.")]
+    With --durability sync it lives on disk: `up` on the same folder resumes where it stopped.",
+    EXAMPLES.split.rules.name
+))]
 pub struct UpArgs {
     #[command(flatten)]
     pub group: GroupArgs,
@@ -480,12 +483,15 @@ fn parse_metrics(text: &str) -> Result<SocketAddr, String> {
 
 /// `explore`.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  pentarchy explore --protocol minbft --liar 2\n  \
-    pentarchy explore --protocol minbft --start view-2 --states 200000\n  \
+#[command(after_help = format!(
+    "Examples:\n  pentarchy explore --protocol {name} --liar 2\n  \
+    pentarchy explore --protocol {name} --start view-2 --states 200000\n  \
     pentarchy explore --liar 2 --lies 4 --alphabet commit,view-change,acknowledge \\\n    \
     --variant device.not-bound-to-views\n\n\
     Exit code 1 if a property is broken; the run that breaks it is printed. --variant needs a \
-    build\nwith --features mutants.")]
+    build\nwith --features mutants.",
+    name = DEFAULT.rules.name
+))]
 pub struct ExploreArgs {
     /// The protocol to explore
     #[arg(long, default_value = DEFAULT.rules.name, value_name = "NAME")]

@@ -5,6 +5,7 @@ use crate::descriptor::{Descriptor, Status};
 
 /// Hybster.
 pub static DESCRIPTOR: Descriptor = Descriptor {
+    title: "Hybster",
     about: "two phases",
     paper: "*Hybrids on Steroids: SGX-Based High Performance BFT*, section 5.2",
     page: Some("hybster.md"),

@@ -5,6 +5,7 @@ use crate::descriptor::{Descriptor, Status};
 
 /// MinBFT.
 pub static DESCRIPTOR: Descriptor = Descriptor {
+    title: "MinBFT",
     about: "two phases; the default",
     paper: "*Efficient Byzantine fault tolerance*, section 4",
     page: Some("minbft.md"),

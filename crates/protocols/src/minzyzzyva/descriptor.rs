@@ -12,6 +12,7 @@ const RULES: Rules = MinZyzzyva::RULES;
 
 /// MinZyzzyva.
 pub static DESCRIPTOR: Descriptor = Descriptor {
+    title: "MinZyzzyva",
     about: "executes before it agrees",
     paper: PAPER,
     page: Some("minzyzzyva.md"),

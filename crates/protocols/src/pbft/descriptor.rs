@@ -10,6 +10,7 @@ use pentarchy_core::protocol::Protocol as _;
 
 /// PBFT.
 pub static DESCRIPTOR: Descriptor = Descriptor {
+    title: "PBFT",
     about: "three phases",
     paper: "*Practical Byzantine Fault Tolerance and Proactive Recovery*, sections 4 and 5",
     page: Some("pbft.md"),
@@ -33,6 +34,7 @@ pub static TENTATIVE: Descriptor = Descriptor {
 
 /// PBFT whose votes are trusted MACs.
 pub static HYBRID: Descriptor = Descriptor {
+    title: "HybridPBFT",
     about: "`pbft` whose votes are trusted MACs",
     paper: "*Hybrids on Steroids: SGX-Based High Performance BFT*, sections 5.1 and 6",
     page: Some("pbft.md#hybridpbft"),

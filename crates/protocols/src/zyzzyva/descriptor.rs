@@ -11,6 +11,7 @@ use pentarchy_core::protocol::Rules;
 
 /// Zyzzyva.
 pub static DESCRIPTOR: Descriptor = Descriptor {
+    title: "Zyzzyva",
     about: "executes before it agrees",
     mutants: &[
         "zyzzyva",
@@ -27,6 +28,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
 
 /// Zyzzyva5.
 pub static FIVE: Descriptor = Descriptor {
+    title: "Zyzzyva5",
     about: "`zyzzyva` that stays fast while `f` replicas are silent",
     mutants: &["zyzzyva5"],
     ..describe::<Five>(Status::Young)

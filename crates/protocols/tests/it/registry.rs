@@ -5,7 +5,10 @@ use super::toy;
 use pentarchy_core::mutant::MUTANTS;
 use pentarchy_core::protocol::FaultModel;
 use pentarchy_core::quorum::{ClientQuorums, QuorumRule, Quorums};
-use pentarchy_protocols::{DEFAULT, Descriptor, PROTOCOLS, Status, find, in_pillars, of_mutant};
+use pentarchy_protocols::{
+    BASELINE, DEFAULT, Descriptor, EXAMPLES, Examples, PROTOCOLS, Status, find, in_pillars,
+    of_mutant,
+};
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::run::run_seed;
 use pentarchy_sim::swarm::{Options, SimConfig};
@@ -44,15 +47,17 @@ fn clients_of_every_protocol_believe_enough() {
             assert!(replies + answers > n + f, "{name} {f}");
         }
     }
-    let enough = |name: &str, f| {
-        let rules = find(name).expect("it is there").rules;
+    let enough = |protocol: &Descriptor, f| {
+        let rules = protocol.rules;
         let quorums = rules.client_quorums(Quorums { n: rules.replicas(f), f });
         (quorums.replies, quorums.answers)
     };
-    assert_eq!([enough("minbft", 1), enough("minbft", 2)], [(2, 3), (3, 5)], "all of 2f + 1");
-    assert_eq!([enough("pbft", 1), enough("pbft", 2)], [(3, 3), (5, 5)]);
-    assert_eq!(enough("zyzzyva5", 1), (3, 5));
-    assert_eq!(enough("unreplicated", 0), (1, 1));
+    assert_eq!([enough(DEFAULT, 1), enough(DEFAULT, 2)], [(2, 3), (3, 5)], "all of 2f + 1");
+    let signed = EXAMPLES.signed;
+    assert_eq!([enough(signed, 1), enough(signed, 2)], [(3, 3), (5, 5)]);
+    let large = PROTOCOLS.iter().find(|it| it.rules.group_size.per_fault == 5);
+    assert_eq!(enough(large.expect("it is there"), 1), (3, 5));
+    assert_eq!(enough(BASELINE, 0), (1, 1));
 }
 
 /// Quorums that share no correct member are enough only where devices, or the fault model, keep
@@ -77,13 +82,32 @@ fn every_seeded_bug_of_a_protocol_is_looked_for_there() {
         }
     }
     let place = |name| of_mutant(name).rules.name;
-    assert_eq!(place("pillars.statements-shared"), "pbft-pillars");
-    assert_eq!(place("pillars.hears-others"), "hybster-pillars");
-    assert_eq!(place("hybrid-pbft.mac-of-anyone"), "hybrid-pbft");
-    assert_eq!(place("ingress.mac-not-checked"), "hybrid-pbft");
-    assert_eq!(place("executor.clients-not-rolled-back"), "zyzzyva");
-    assert_eq!(place("usig.shows-commitments-only"), "minzyzzyva");
+    let in_pillars = |whole: &Descriptor| in_pillars(whole.rules.name).map(|it| it.rules.name);
+    assert_eq!(Some(place("pillars.statements-shared")), in_pillars(EXAMPLES.signed));
+    assert_eq!(Some(place("pillars.hears-others")), in_pillars(EXAMPLES.split));
+    assert_eq!(place("ingress.mac-not-checked"), EXAMPLES.macs.rules.name);
+    assert_eq!(place("executor.clients-not-rolled-back"), EXAMPLES.speculative.rules.name);
+    assert_ne!(place("usig.shows-commitments-only"), place("usig.hides-entry"));
+    assert_eq!(place("usig.hides-entry"), DEFAULT.rules.name);
     assert_eq!(place("client.believes-f"), DEFAULT.rules.name);
+}
+
+/// Examples are what they are taken for.
+#[test]
+fn there_is_an_example_of_each_kind() {
+    let Examples { split, signed, macs, speculative } = EXAMPLES;
+    for example in [DEFAULT, split, signed, macs, speculative] {
+        assert!(example.is_for_users(), "{example:?}");
+    }
+    for it in [split, signed, macs] {
+        assert!(in_pillars(it.rules.name).is_some() && !it.rules.speculative, "{it:?}");
+    }
+    assert!(in_pillars(DEFAULT.rules.name).is_none() && DEFAULT.status == Status::Stable);
+    assert!(DEFAULT.rules.trusts_devices() && split.rules.trusts_devices());
+    assert!(signed.rules.counter.is_none() && macs.rules.counter.is_some());
+    assert_eq!(macs.rules.group_size, signed.rules.group_size);
+    assert!(speculative.rules.speculative && !DEFAULT.rules.speculative);
+    assert!(!BASELINE.rules.tolerates_faults() && !BASELINE.is_for_users());
 }
 
 /// A replica that at most crashes tells no lies: none is drawn. Otherwise its worlds are like

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use pentarchy::limits::PILLARS_MAX;
 use pentarchy_core::membership::PillarConfig;
-use pentarchy_protocols::{DEFAULT, Descriptor};
+use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
 use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::replay::Until;
 use pentarchy_sim::swarm::{Options, SimConfig};
@@ -14,13 +14,17 @@ use std::path::PathBuf;
 /// `sim`.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-#[command(after_help = "Examples:\n  pentarchy sim --protocol minbft --seeds 10000\n  \
-    pentarchy sim --protocol minbft --seed 0x2a\n  \
-    pentarchy sim --protocol hybster --pillars 2\n  \
+#[command(after_help = format!(
+    "Examples:\n  pentarchy sim --protocol {name} --seeds 10000\n  \
+    pentarchy sim --protocol {name} --seed 0x2a\n  \
+    pentarchy sim --protocol {split} --pillars 2\n  \
     pentarchy sim --twins 3\n  pentarchy sim mutants\n  pentarchy sim museum\n  \
     pentarchy sim replay 0x2a --svg 0x2a.svg\n\n\
     A failing seed prints the line that replays it. The plainest of them is then made smaller,\n\
-    for at most 20 s, and drawn. Exit code 1 if a seed failed.")]
+    for at most 20 s, and drawn. Exit code 1 if a seed failed.",
+    name = DEFAULT.rules.name,
+    split = EXAMPLES.split.rules.name
+))]
 pub struct SimArgs {
     /// Instead of a sweep
     #[command(subcommand)]

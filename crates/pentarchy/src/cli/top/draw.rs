@@ -139,6 +139,7 @@ pub fn heads() -> [&'static str; 11] {
 mod tests {
     use super::super::state::tests::{CHANGE, answer, report};
     use super::*;
+    use pentarchy_protocols::DEFAULT;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -155,8 +156,9 @@ mod tests {
         state.take(&report([answer(1, 100, ""), answer(1, 100, ""), answer(1, 100, "")]));
         state.take(&report([answer(3, 300, CHANGE), answer(3, 300, ""), None]));
         let screen = screen(&state, 120, 24);
+        let group = format!("{} with 3 replicas, tolerates 1: NOT healthy", DEFAULT.rules.name);
         for (what, times) in [
-            ("minbft with 3 replicas, tolerates 1: NOT healthy", 1),
+            (&*group, 1),
             ("backup   normal       1      300        100", 2),
             ("25%   20 MiB    2/2   clients 90%", 2),
             ("2       -        unreachable", 1),
