@@ -1,6 +1,7 @@
 //! `bench` with real processes. It checks that there are figures, not how good they are.
 
 use crate::support::{children, eventually, pentarchy, run, signal, stderr, stdout};
+use pentarchy_protocols::{BASELINE, DEFAULT};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::process::Stdio;
@@ -23,7 +24,7 @@ fn a_quick_run_measures_both_systems_and_compares_them() {
     for case in cases {
         let systems = case["systems"].as_array().expect("a list");
         let names: Vec<_> = systems.iter().map(|system| system["protocol"].as_str()).collect();
-        assert_eq!(names, [Some("minbft"), Some("unreplicated")]);
+        assert_eq!(names, [Some(DEFAULT.rules.name), Some(BASELINE.rules.name)]);
         for system in systems {
             assert!(positive(&system["throughput_ops"]), "{system}");
             assert!(positive(&system["latency_us"]["p50"]), "{system}");
@@ -70,11 +71,12 @@ fn ctrl_c_prints_what_is_there_and_leaves_nothing_behind() {
 
 #[test]
 fn a_baseline_is_no_protocol_for_services() {
-    let output = run(&["up", "--protocol", "unreplicated"]);
+    let (first, baseline) = (DEFAULT.rules.name, BASELINE.rules.name);
+    let output = run(&["up", "--protocol", baseline]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("no protocol \"unreplicated\""), "{}", stderr(&output));
+    assert!(stderr(&output).contains(&format!("no protocol {baseline:?}")), "{}", stderr(&output));
     let output = run(&["bench", "--protocol", "raft"]);
     let told = stderr(&output);
-    assert!(told.contains("no protocol \"raft\"; there is: minbft, "), "{told}");
-    assert!(told.trim_end().ends_with(", unreplicated"), "{told}");
+    assert!(told.contains(&format!("no protocol \"raft\"; there is: {first}, ")), "{told}");
+    assert!(told.trim_end().ends_with(&format!(", {baseline}")), "{told}");
 }

@@ -2,6 +2,7 @@
 //! processes; figures are looked for and not judged.
 
 use crate::support::{run, stderr, stdout, text};
+use pentarchy_protocols::{BASELINE, DEFAULT};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -104,7 +105,9 @@ fn a_search_for_saturation_draws_latency_against_throughput() {
             assert!(loads.is_sorted(), "{loads:?}");
         }
         let svg = std::fs::read_to_string(&svg).expect("a picture");
-        assert!(svg.contains("minbft p99") && svg.contains("unreplicated p50"), "{svg}");
+        let [replicated, one] = [DEFAULT, BASELINE].map(|it| it.rules.name);
+        let has = |line: String| svg.contains(&line);
+        assert!(has(format!("{replicated} p99")) && has(format!("{one} p50")), "{svg}");
         let page = std::fs::read_to_string(&page).expect("a page");
         assert!(page.contains("<svg ") && page.contains("coordinated omission"), "{page}");
     }

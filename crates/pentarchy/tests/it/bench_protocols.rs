@@ -2,6 +2,7 @@
 //! depend on the machine.
 
 use crate::support::{run, stderr, stdout, text};
+use pentarchy_protocols::{BASELINE, DEFAULT, EXAMPLES, Examples};
 use serde_json::{Value, json};
 
 fn measured(words: &[&str]) -> Value {
@@ -18,8 +19,10 @@ fn median(figure: &Value) -> f64 {
 
 #[test]
 fn protocols_stand_beside_each_other_and_cost_what_they_are_made_of() {
-    let words =
-        ["--protocol", "minbft,pbft,hybrid-pbft,zyzzyva", "--load", "many,one", "--clients", "30"];
+    let Examples { signed, macs, speculative, .. } = EXAMPLES;
+    let compared = [DEFAULT, signed, macs, speculative];
+    let asked = compared.map(|it| it.rules.name).join(",");
+    let words = ["--protocol", &asked, "--load", "many,one", "--clients", "30"];
     let json = measured(&[&words[..], &["--batch", "1,adaptive"]].concat());
     let cases = json["cases"].as_array().expect("a list");
     let batches: Vec<_> =
@@ -30,21 +33,23 @@ fn protocols_stand_beside_each_other_and_cost_what_they_are_made_of() {
         let systems = case["systems"].as_array().expect("a list");
         let names: Vec<_> =
             systems.iter().map(|system| system["protocol"].as_str().expect("a name")).collect();
-        assert_eq!(names, ["minbft", "pbft", "hybrid-pbft", "zyzzyva", "unreplicated"]);
-        for system in systems {
+        let measured: Vec<_> = compared.into_iter().chain([BASELINE]).collect();
+        assert_eq!(names, measured.iter().map(|it| it.rules.name).collect::<Vec<_>>());
+        for (system, protocol) in systems.iter().zip(measured) {
             assert_eq!(system["errors"], json!({}), "{system}");
             assert!(median(&system["throughput_ops"]) > 0.0, "{system}");
             let costs = &system["bottleneck_per_op"];
             for cost in ["cpu_us", "messages", "bytes", "macs", "signatures", "hashes"] {
                 assert!(median(&costs[cost]) > 0.0, "{cost}: {system}");
             }
-            let uses_counters = ["minbft", "hybrid-pbft"].map(Value::from);
-            let uses_counters = uses_counters.contains(&system["protocol"]);
+            // The server that agrees with nobody certifies nothing.
+            let rules = protocol.rules;
+            let uses_counters = rules.counter.is_some() && rules.tolerates_faults();
             assert_eq!(median(&costs["counters"]) > 0.0, uses_counters, "{system}");
         }
         let signatures = |index: usize| median(&systems[index]["bottleneck_per_op"]["signatures"]);
-        assert!(signatures(1) > signatures(4), "votes of PBFT are signed: {case}");
-        assert!(signatures(1) > signatures(2), "its votes by trusted MACs are not: {case}");
+        assert!(signatures(1) > signatures(4), "its votes are signed: {case}");
+        assert!(signatures(1) > signatures(2), "votes by trusted MACs are not: {case}");
     }
     // The server that agrees with nobody has no batches to fill.
     for system in &cases[0]["systems"].as_array().expect("a list")[..4] {
@@ -57,7 +62,8 @@ fn protocols_stand_beside_each_other_and_cost_what_they_are_made_of() {
 fn the_others_go_on_without_a_backup_that_crashed() {
     let folder = tempfile::tempdir().expect("a folder");
     let page = folder.path().join("crashed.html");
-    let words = ["--crash-backup", "--protocol", "minbft,zyzzyva", "--load", "many,one"];
+    let both = [DEFAULT, EXAMPLES.speculative].map(|it| it.rules.name).join(",");
+    let words = ["--crash-backup", "--protocol", &both, "--load", "many,one"];
     let more = ["--clients", "20", "--request-auth", "mac", "--html", text(&page)];
     let json = measured(&[&words[..], &more[..]].concat());
     for case in json["cases"].as_array().expect("a list") {
@@ -77,10 +83,11 @@ fn the_others_go_on_without_a_backup_that_crashed() {
 
 #[test]
 fn tables_are_for_people_and_progress_for_terminals() {
-    let words = ["bench", "protocols", "--quick", "--protocol", "unreplicated", "--load", "one"];
+    let name = BASELINE.rules.name;
+    let words = ["bench", "protocols", "--quick", "--protocol", name, "--load", "one"];
     let output = run(&[&words[..], &["--markdown"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("| unreplicated | 1 |"), "{}", stdout(&output));
+    assert!(stdout(&output).contains(&format!("| {name} | 1 |")), "{}", stdout(&output));
     let said = stderr(&output);
     assert!(said.lines().all(|line| line.contains("debug build")), "{said}");
     let output = run(&["bench", "protocols", "--help"]);

@@ -2,6 +2,7 @@
 //! whose is not.
 
 use crate::support::{run, stderr, stdout};
+use pentarchy_protocols::{DEFAULT, EXAMPLES};
 use serde_json::Value;
 
 fn rows(words: &[&str]) -> Vec<Value> {
@@ -44,7 +45,8 @@ fn the_ordering_of_one_replica_says_what_each_thread_takes() {
 #[test]
 fn a_model_of_pillars_says_what_the_busiest_and_the_rest_take() {
     let few = ["--millis", "2", "--repeats", "1", "--batch", "1"];
-    let rows = rows(&[&["model", "--protocol", "hybster", "--pillars", "1,2"], &few[..]].concat());
+    let split = EXAMPLES.split.rules.name;
+    let rows = rows(&[&["model", "--protocol", split, "--pillars", "1,2"], &few[..]].concat());
     assert_eq!(rows.len(), 2);
     assert!(rows[0]["busiest_pillar"].is_null() && median(&rows[1]["busiest_pillar"]) > 0.0);
     assert!(rows.iter().all(|row| median(&row["rest"]) > 0.0 && row["times_one"].is_number()));
@@ -53,10 +55,12 @@ fn a_model_of_pillars_says_what_the_busiest_and_the_rest_take() {
 #[test]
 fn what_cannot_be_split_is_refused_with_what_can() {
     for command in ["ordering", "model"] {
-        let output = run(&["bench", command, "--protocol", "minbft", "--pillars", "2"]);
+        let (whole, split) = (DEFAULT.rules.name, EXAMPLES.split.rules.name);
+        let output = run(&["bench", command, "--protocol", whole, "--pillars", "2"]);
         let said = stderr(&output);
         assert!(!output.status.success(), "{said}");
-        assert!(said.contains("minbft cannot be split") && said.contains("hybster"), "{said}");
+        assert!(said.contains(&format!("{whole} cannot be split")), "{said}");
+        assert!(said.contains(split), "{said}");
         let help = run(&["bench", command, "--help"]);
         assert!(stdout(&help).contains("docs/benchmarks.md says"), "{}", stdout(&help));
     }

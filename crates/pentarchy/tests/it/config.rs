@@ -5,6 +5,7 @@ use pentarchy::RequestMode;
 use pentarchy::config::{Admission, ClusterConfig, CounterPlace};
 use pentarchy::generate::{GroupOptions, NewCluster};
 use pentarchy_core::membership::PillarConfig;
+use pentarchy_protocols::{DEFAULT, EXAMPLES};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -13,6 +14,11 @@ const HOSTS: [&str; 3] = ["a.example:7000", "10.0.0.2:7000", "[::1]:7000"];
 fn example() -> String {
     let hosts = HOSTS.map(str::to_owned);
     NewCluster::generate(&hosts, &GroupOptions::default()).config.render()
+}
+
+/// The line of the example that names its protocol.
+fn default_protocol() -> String {
+    format!("protocol = {:?}", DEFAULT.rules.name)
 }
 
 fn complaint(text: &str) -> String {
@@ -51,14 +57,11 @@ fn an_unknown_key_is_an_error_with_line_and_column() {
 
 #[test]
 fn wrong_values_are_errors_with_line_and_column() {
-    let example = example();
+    let (example, name) = (example(), DEFAULT.rules.name);
+    let (protocol, there_is) =
+        (default_protocol(), format!("no protocol \"raft\"; there is: {name}"));
     let cases = [
-        (
-            "protocol = \"minbft\"",
-            "protocol = \"raft\"",
-            12,
-            "no protocol \"raft\"; there is: minbft",
-        ),
+        (&*protocol, "protocol = \"raft\"", 12, &*there_is),
         ("\nf = 1", "\nf = 2", 5, "f = 2 needs 5 [[replica]] tables, and there are 3"),
         ("\nf = 1", "\nf = 0", 5, "f = 0"),
         ("format = 1", "format = 9", 10, "this program reads format 1"),
@@ -89,6 +92,7 @@ fn wrong_units_repetitions_and_contradictions_say_what_to_do() {
     let key = key.trim_start_matches("key = ");
     let (listed, twice) = (format!("allow = [{key}]"), format!("allow = [{key}, {key}]"));
     let allow = example.lines().find(|line| line.starts_with("# allow")).expect("a comment");
+    let (protocol, bare) = (default_protocol(), format!("protocol = {}", DEFAULT.rules.name));
     let cases: [(&str, &str, &str, usize, &str); 12] = [
         ("resend_ms = 50", "resend_ms = \"50ms\"", "resend_ms", 13, millis),
         ("resend_ms = 50", "resend_ms = 0.05", "resend_ms", 13, millis),
@@ -99,7 +103,7 @@ fn wrong_units_repetitions_and_contradictions_say_what_to_do() {
         ("[timeouts]", "[timeout]", "[timeout]", 2, "expected one of"),
         ("[clients]", "[timeouts]", "[timeouts]", 2, "a table is written once"),
         ("resend_ms = 50", "resend_ms = 50 ms", "resend_ms", 13, millis),
-        ("protocol = \"minbft\"", "protocol = minbft", "protocol =", 12, "quoted"),
+        (&protocol, &bare, "protocol =", 12, "quoted"),
         (allow, "allow = []", "allow = []", 9, "nobody is listed; leave `allow` out"),
         (allow, &twice, &twice, 78, "this client is listed twice: remove one of the two"),
     ];
@@ -148,18 +152,22 @@ fn sessions_and_their_key_go_together() {
 fn the_order_of_some_protocols_can_be_split() {
     let hosts = HOSTS.map(str::to_owned);
     let lane = PillarConfig { pillars: 3, rotates: true, pillar: None };
-    let options = GroupOptions { protocol: "hybster".to_owned(), lane, ..GroupOptions::default() };
+    let split = EXAMPLES.split.rules.name;
+    let options = GroupOptions { protocol: split.to_owned(), lane, ..GroupOptions::default() };
     let good = NewCluster::generate(&hosts, &options).config.render();
     let read = ClusterConfig::parse(Path::new("x"), &good).expect("as it was written");
     assert_eq!((read.lane, read.membership().lane), (lane, lane));
-    let (pillars, rotates, of) = ("pillars = 3", "rotate_leader = true", "protocol = \"hybster\"");
+    let (pillars, rotates) = ("pillars = 3", "rotate_leader = true");
+    let (of, to_whole) = (format!("protocol = {split:?}"), default_protocol());
+    let able: Vec<_> = pentarchy::protocols::names_in_pillars().collect();
+    let able = format!("what can: {}", able.join(", "));
     let cases: [(&str, &str, &str, usize, &str); 6] = [
         (pillars, "pillars = 9", "pillars = 9", 11, "9 pillars; 1 to 8 work"),
         (pillars, "pillars = 0", "pillars = 0", 11, "0 pillars; 1 to 8 work"),
         (pillars, "pillars = 258", "pillars = 258", 11, "258 pillars; 1 to 8 work"),
         (pillars, "pillars = 1", "pillars = 1", 11, "with 1 pillar no leader rotates"),
         (pillars, "", rotates, 17, "with 1 pillar no leader rotates"),
-        (of, "protocol = \"minbft\"", pillars, 11, "what can: pbft, hybrid-pbft, hybster"),
+        (&of, &to_whole, pillars, 11, &able),
     ];
     for (from, to, at, column, message) in cases {
         let text = good.replacen(from, to, 1);
@@ -259,8 +267,10 @@ fn init_makes_an_open_group_only_if_asked() {
 fn init_refuses_groups_that_tolerate_nothing() {
     let parent = tempfile::tempdir().unwrap();
     let out = parent.path().join("cluster");
+    let name = DEFAULT.rules.name;
+    let too_few = format!("{name} with f = 1 needs 3 replicas; --hosts names 2");
     let cases: [(&[&str], &str); 4] = [
-        (&["--hosts", "a:1,b:2"], "minbft with f = 1 needs 3 replicas; --hosts names 2"),
+        (&["--hosts", "a:1,b:2"], &too_few),
         (&["--hosts", "a:1,b:2,a:1"], "--hosts names a:1 twice"),
         (&["--hosts", "a:1,b:2,c"], "write host:port"),
         (&["--hosts", "a:1", "--f", "0"], "f = 0 is out of range"),

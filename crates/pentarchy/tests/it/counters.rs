@@ -1,6 +1,7 @@
 //! Replicas whose trusted counters are in processes of their own.
 
 use crate::support::{Cluster, eventually, port_arguments, run, stderr, text};
+use pentarchy_protocols::EXAMPLES;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
@@ -16,7 +17,8 @@ fn incr(cluster: &Cluster, expected: u64) {
 
 #[test]
 fn a_replica_ends_with_its_counter_and_comes_back_with_another_life() {
-    let arguments = ["--protocol", "hybster", "--counter", "process", "--request-auth", "session"];
+    let split = EXAMPLES.split.rules.name;
+    let arguments = ["--protocol", split, "--counter", "process", "--request-auth", "session"];
     let cluster = Cluster::up(&arguments);
     incr(&cluster, 1);
     let (before, _) = cluster.status();
@@ -74,7 +76,8 @@ fn counters_go_on_where_they_were_if_a_log_says_where() {
 /// process was killed.
 #[test]
 fn votes_are_trusted_macs_of_a_process() {
-    let arguments = ["--protocol", "hybrid-pbft", "--counter", "process", "--request-auth"];
+    let macs = EXAMPLES.macs.rules.name;
+    let arguments = ["--protocol", macs, "--counter", "process", "--request-auth"];
     let cluster = Cluster::up(&[&arguments[..], &["session"]].concat());
     (1..=3).for_each(|count| incr(&cluster, count));
     let (report, _) = cluster.status();
@@ -90,8 +93,10 @@ fn votes_are_trusted_macs_of_a_process() {
 
 #[test]
 fn who_has_no_counters_has_them_nowhere() {
-    let up = run(&["up", "--protocol", "pbft", "--counter", "process"]);
-    assert!(stderr(&up).contains("pbft has no trusted counters"), "{}", stderr(&up));
+    let signed = EXAMPLES.signed.rules.name;
+    let up = run(&["up", "--protocol", signed, "--counter", "process"]);
+    let said = stderr(&up);
+    assert!(said.contains(&format!("{signed} has no trusted counters")), "{said}");
     let by_hand = run(&["counter", "/nowhere"]);
     assert!(!by_hand.status.success());
 }

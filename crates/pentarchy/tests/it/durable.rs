@@ -7,6 +7,7 @@ use pentarchy::services::kv::{Command, Kv, STATE_BYTES_DEFAULT};
 use pentarchy::{Client, LocalCluster, Service};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_crypto::keys::KeyPair;
+use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -27,27 +28,28 @@ pub fn status(client: &Client, id: u16) -> Value {
 
 #[test]
 fn a_group_goes_on_after_all_of_it_has_stopped() {
-    goes_on_after_all_of_it_has_stopped("minbft", 3);
+    goes_on_after_all_of_it_has_stopped(DEFAULT);
 }
 
 #[test]
-fn a_group_of_pbft_goes_on_after_all_of_it_has_stopped() {
-    goes_on_after_all_of_it_has_stopped("pbft", 4);
+fn a_group_that_signs_its_votes_goes_on_after_all_of_it_has_stopped() {
+    goes_on_after_all_of_it_has_stopped(EXAMPLES.signed);
 }
 
 #[test]
-fn a_group_of_hybrid_pbft_goes_on_after_all_of_it_has_stopped() {
-    goes_on_after_all_of_it_has_stopped("hybrid-pbft", 4);
+fn a_group_whose_votes_are_trusted_macs_goes_on_after_all_of_it_has_stopped() {
+    goes_on_after_all_of_it_has_stopped(EXAMPLES.macs);
 }
 
 #[test]
-fn a_group_that_runs_hybster_goes_on_after_all_of_it_has_stopped() {
-    goes_on_after_all_of_it_has_stopped("hybster", 3);
+fn a_group_whose_order_could_be_split_goes_on_after_all_of_it_has_stopped() {
+    goes_on_after_all_of_it_has_stopped(EXAMPLES.split);
 }
 
-fn goes_on_after_all_of_it_has_stopped(protocol: &str, n: usize) {
+fn goes_on_after_all_of_it_has_stopped(protocol: &Descriptor) {
+    let n = protocol.rules.replicas(1);
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let cluster = LocalCluster::builder().protocol(protocol).data(folder.path());
+    let cluster = LocalCluster::builder().protocol(protocol.rules.name).data(folder.path());
     let mut cluster = cluster.start(service).expect("a cluster");
     let client = cluster.client().expect("a client");
     // More than two checkpoints, so that it goes on from a snapshot and from the log.
@@ -190,11 +192,13 @@ fn a_bad_data_folder_is_refused_with_what_is_wrong_and_what_to_do() {
     // Records of one protocol mean nothing to another, or something else.
     let config = stopped.parts.file("cluster.toml");
     let right = std::fs::read_to_string(&config).expect("it was made");
-    let other = right.replace("\"minbft\"", "\"minzyzzyva\"");
+    let [written, says] = [DEFAULT, EXAMPLES.split].map(|protocol| protocol.rules.name);
+    let other = right.replace(&format!("{written:?}"), &format!("{says:?}"));
     assert_ne!(other, right);
     std::fs::write(&config, other).expect("it can be written");
     let said = stopped.refusal(0);
-    assert!(said.contains("written by minbft, and the configuration says minzyzzyva"), "{said}");
+    let expected = format!("written by {written}, and the configuration says {says}");
+    assert!(said.contains(&expected), "{said}");
     std::fs::write(&config, right).expect("it can be written");
     // Two at a time.
     let mut parts = stopped.parts;

@@ -1,6 +1,7 @@
 //! The explorer from the command line.
 
 use crate::support::{run, stderr, stdout};
+use pentarchy_protocols::DEFAULT;
 
 #[test]
 fn a_search_within_budgets_is_counted() {
@@ -17,8 +18,9 @@ fn a_search_within_budgets_is_counted() {
 
 #[test]
 fn what_cannot_be_explored_is_a_usage_error() {
+    let unknown = format!("no protocol \"raft\"; there is: {}", DEFAULT.rules.name);
     let refused = [
-        (vec!["--protocol", "raft"], "no protocol \"raft\"; there is: minbft"),
+        (vec!["--protocol", "raft"], &*unknown),
         (vec!["--start", "view-9"], "known names: view-2"),
         (vec!["--liar", "3"], "the liar r3 is no replica of 3"),
         (vec!["--variant", "no-such-bug"], "varian"),

@@ -2,6 +2,7 @@
 
 use crate::saves::{data, kill, save};
 use crate::support::{Cluster, eventually, free_port, is_alive, run, stderr, stdout, text};
+use pentarchy_protocols::{DEFAULT, EXAMPLES};
 use rustix::process::Signal;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -222,7 +223,7 @@ fn what_a_data_folder_lacks_is_named() {
     std::fs::remove_file(&protocol).expect("it is there");
     let (text, code) = said(&parts);
     assert!(code == Some(2) && text.contains("the file `protocol` is missing"), "{text}");
-    std::fs::write(&protocol, "minbft").expect("it can be written");
+    std::fs::write(&protocol, DEFAULT.rules.name).expect("it can be written");
     let device = parts.file("replica-1").join("data/device");
     std::fs::write(&device, "nonsense").expect("it can be written");
     let (text, code) = said(&parts);
@@ -246,8 +247,9 @@ fn a_protocol_that_has_not_proved_itself_is_announced_as_such() {
         let hosts = "a:7000,b:7000,c:7000";
         command(&["init", "--protocol", protocol, "--hosts", hosts, "--out", text(&out)]).0
     };
-    assert!(init("hybster").contains("warning: hybster is young"));
-    assert!(!init("minbft").contains("young"));
+    let young = EXAMPLES.split.rules.name;
+    assert!(init(young).contains(&format!("warning: {young} is young")));
+    assert!(!init(DEFAULT.rules.name).contains("young"));
 }
 
 #[test]
@@ -273,7 +275,8 @@ fn ask_in_vain(cluster: &Cluster) -> Child {
 /// Two of four replicas are too few to decide anything, and they execute nevertheless.
 #[test]
 fn a_backup_of_a_stopped_folder_says_what_its_replica_only_speculated() {
-    let cluster = Cluster::up(&["--protocol", "zyzzyva", "--durability", "sync"]);
+    let cluster =
+        Cluster::up(&["--protocol", EXAMPLES.speculative.rules.name, "--durability", "sync"]);
     set_keys(&cluster, 10);
     let progress = |id: usize, name: &str| cluster.status().0["replicas"][id][name].as_u64();
     let mut decided = 0;
@@ -304,7 +307,8 @@ fn a_backup_of_a_stopped_folder_says_what_its_replica_only_speculated() {
 /// nothing of what it had executed in it but the last checkpoint.
 #[test]
 fn a_backup_of_a_replica_that_left_its_view_is_its_last_checkpoint() {
-    let cluster = Cluster::up(&["--protocol", "zyzzyva", "--durability", "sync"]);
+    let cluster =
+        Cluster::up(&["--protocol", EXAMPLES.speculative.rules.name, "--durability", "sync"]);
     set_keys(&cluster, 100);
     let ids = [0, 3];
     ids.into_iter().for_each(|id| kill(cluster.replica_pid(id)));

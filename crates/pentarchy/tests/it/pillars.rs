@@ -8,6 +8,7 @@ use crate::support::{
 use pentarchy::config::ClusterConfig;
 use pentarchy::services::kv::{Command as Words, Kv, STATE_BYTES_DEFAULT};
 use pentarchy::{Client, KeyPair, LocalCluster, Service, StatusReport};
+use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const PILLARS: u8 = 2;
+const SPLIT: &str = EXAMPLES.split.rules.name;
 
 fn service() -> Box<dyn Service> {
     Box::new(Kv::new(STATE_BYTES_DEFAULT))
@@ -82,8 +84,9 @@ fn is_level(report: &StatusReport) -> bool {
 }
 
 /// Each replica is killed under load and started again, one after the other: the primaries too.
-fn each_is_killed_and_comes_back(protocol: &str, n: usize, rotates: bool, data: Option<&Path>) {
-    let builder = LocalCluster::builder().protocol(protocol).pillars(PILLARS, rotates);
+fn each_is_killed_and_comes_back(protocol: &Descriptor, rotates: bool, data: Option<&Path>) {
+    let (name, n) = (protocol.rules.name, protocol.rules.replicas(1));
+    let builder = LocalCluster::builder().protocol(name).pillars(PILLARS, rotates);
     let builder = data.map_or(builder.clone(), |folder| builder.data(folder));
     let mut cluster = builder.start(service).expect("a cluster");
     let clients = clients(&cluster);
@@ -112,7 +115,7 @@ fn each_is_killed_and_comes_back(protocol: &str, n: usize, rotates: bool, data: 
         }
     }
     let first = report(&cluster, 0);
-    assert_eq!((first.protocol.as_str(), first.pillars.len()), (protocol, usize::from(PILLARS)));
+    assert_eq!((first.protocol.as_str(), first.pillars.len()), (name, usize::from(PILLARS)));
     let mut changed = Vec::new();
     for id in 0..n {
         let report = report(&cluster, id);
@@ -130,9 +133,10 @@ fn each_is_killed_and_comes_back(protocol: &str, n: usize, rotates: bool, data: 
 }
 
 /// All stop at once and go on with what they had said in each pillar.
-fn all_stop_and_go_on(protocol: &str, n: usize, rotates: bool) {
+fn all_stop_and_go_on(protocol: &Descriptor, rotates: bool) {
+    let (name, n) = (protocol.rules.name, protocol.rules.replicas(1));
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let builder = LocalCluster::builder().protocol(protocol).pillars(PILLARS, rotates);
+    let builder = LocalCluster::builder().protocol(name).pillars(PILLARS, rotates);
     let mut cluster = builder.data(folder.path()).start(service).expect("a cluster");
     let clients = clients(&cluster);
     for round in 1..=2 {
@@ -162,47 +166,47 @@ fn all_stop_and_go_on(protocol: &str, n: usize, rotates: bool) {
 }
 
 #[test]
-fn replicas_of_hybster_are_killed_and_come_back_as_new_lives() {
-    each_is_killed_and_comes_back("hybster", 3, false, None);
+fn replicas_on_counters_are_killed_and_come_back_as_new_lives() {
+    each_is_killed_and_comes_back(EXAMPLES.split, false, None);
 }
 
 #[test]
-fn replicas_of_hybster_are_killed_and_go_on_under_rotating_primaries() {
+fn replicas_on_counters_are_killed_and_go_on_under_rotating_primaries() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    each_is_killed_and_comes_back("hybster", 3, true, Some(folder.path()));
+    each_is_killed_and_comes_back(EXAMPLES.split, true, Some(folder.path()));
 }
 
 #[test]
-fn replicas_of_pbft_are_killed_and_go_on() {
+fn replicas_that_sign_are_killed_and_go_on() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    each_is_killed_and_comes_back("pbft", 4, false, Some(folder.path()));
+    each_is_killed_and_comes_back(EXAMPLES.signed, false, Some(folder.path()));
 }
 
 #[test]
-fn replicas_of_pbft_are_killed_and_come_back_under_rotating_primaries() {
-    each_is_killed_and_comes_back("pbft", 4, true, None);
+fn replicas_that_sign_are_killed_and_come_back_under_rotating_primaries() {
+    each_is_killed_and_comes_back(EXAMPLES.signed, true, None);
 }
 
 #[test]
-fn all_of_hybster_stop_and_go_on() {
-    all_stop_and_go_on("hybster", 3, false);
+fn all_on_counters_stop_and_go_on() {
+    all_stop_and_go_on(EXAMPLES.split, false);
 }
 
 #[test]
-fn all_of_pbft_stop_and_go_on_under_rotating_primaries() {
-    all_stop_and_go_on("pbft", 4, true);
+fn all_that_sign_stop_and_go_on_under_rotating_primaries() {
+    all_stop_and_go_on(EXAMPLES.signed, true);
 }
 
 #[test]
-fn replicas_of_hybrid_pbft_are_killed_and_come_back_as_new_lives() {
-    each_is_killed_and_comes_back("hybrid-pbft", 4, false, None);
+fn replicas_that_make_macs_are_killed_and_come_back_as_new_lives() {
+    each_is_killed_and_comes_back(EXAMPLES.macs, false, None);
 }
 
 /// Liars lie on the threads of their pillars too, and what a thread rests on is what its replica
 /// does.
 #[test]
 fn a_group_on_threads_outlives_liars_and_counters() {
-    let split = ["--protocol", "hybster", "--pillars", "2", "--counter", "process"];
+    let split = ["--protocol", SPLIT, "--pillars", "2", "--counter", "process"];
     let cluster = Cluster::up(&split);
     let data = text(&cluster.data);
     let mut count = 0;
@@ -214,7 +218,10 @@ fn a_group_on_threads_outlives_liars_and_counters() {
     };
     incr();
     let shown = stdout(&run(&["status", "--data", data]));
-    assert!(shown.contains("CPU s") && shown.contains("hybster with 3 replicas"), "{shown}");
+    assert!(
+        shown.contains("CPU s") && shown.contains(&format!("{SPLIT} with 3 replicas")),
+        "{shown}"
+    );
     let is_told_apart = || {
         let (status, _) = cluster.status();
         let counts = |name: &str| {
@@ -255,7 +262,7 @@ fn a_group_on_threads_outlives_liars_and_counters() {
 /// A client of a pillar with another primary learns that from replies, and asks it.
 #[test]
 fn clients_ask_the_primary_of_their_pillar() {
-    let builder = LocalCluster::builder().protocol("hybster").pillars(PILLARS, true);
+    let builder = LocalCluster::builder().protocol(SPLIT).pillars(PILLARS, true);
     let cluster = builder.start(service).expect("a cluster");
     for (id, client) in clients(&cluster).iter().enumerate() {
         let asked =
@@ -283,9 +290,9 @@ fn ends(mut process: Command) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_command_line_splits_hybster_and_shows_each_pillar() {
+fn the_command_line_splits_an_order_and_shows_each_pillar() {
     let split = ["--pillars", "2", "--rotate-leader", "--counter", "process"];
-    let durable = ["--protocol", "hybster", "--durability", "sync"];
+    let durable = ["--protocol", SPLIT, "--durability", "sync"];
     let cluster = Cluster::up(&[&split[..], &durable].concat());
     let data = text(&cluster.data);
     (1..=5).for_each(|count: u32| {
@@ -294,12 +301,15 @@ fn the_command_line_splits_hybster_and_shows_each_pillar() {
     let (status, _) = cluster.status();
     assert_eq!((&status["pillars"], &status["rotate_leader"]), (&2.into(), &true.into()));
     for replica in status["replicas"].as_array().expect("a list") {
-        assert_eq!(replica["protocol"], "hybster");
+        assert_eq!(replica["protocol"], SPLIT);
         let pillars = replica["pillars"].as_array().expect("a list").iter();
         assert!(pillars.map(|pillar| &pillar["primary"]).eq([0, 1].iter()), "{replica}");
     }
     let shown = stdout(&run(&["status", "--data", data]));
-    assert!(shown.contains("hybster with 3 replicas in 2 pillars, tolerates 1 faulty"), "{shown}");
+    assert!(
+        shown.contains(&format!("{SPLIT} with 3 replicas in 2 pillars, tolerates 1 faulty")),
+        "{shown}"
+    );
     assert_eq!(shown.matches("normal").count(), 9, "{shown}");
     let broken = run(&["break", "--kill", "1", "--data", data]);
     assert!(broken.status.success(), "{}", stderr(&broken));
@@ -311,7 +321,7 @@ fn the_command_line_splits_hybster_and_shows_each_pillar() {
     assert!(healed.status.success(), "{}", stderr(&healed));
     assert_eq!(cluster.redis_cli(&["INCR", "count"]), "9");
     let top = stdout(&run(&["top", "--once", "--data", data]));
-    assert!(top.contains("hybster with 3 replicas in 2 pillars"), "{top}");
+    assert!(top.contains(&format!("{SPLIT} with 3 replicas in 2 pillars")), "{top}");
     assert!(top.contains(" of pillar 1: "), "{top}");
 
     let [port, replicas] = port_arguments(&cluster.ports);
@@ -320,7 +330,10 @@ fn the_command_line_splits_hybster_and_shows_each_pillar() {
     for other in [&["--pillars", "3", "--rotate-leader"][..], &["--pillars", "2"], &[]] {
         let refused = run(&[&up[..], &durable, other].concat());
         let said = stderr(&refused);
-        assert!(said.contains("--protocol hybster --f 1 --pillars 2 --rotate-leader"), "{said}");
+        assert!(
+            said.contains(&format!("--protocol {SPLIT} --f 1 --pillars 2 --rotate-leader")),
+            "{said}"
+        );
     }
     let config = cluster.data.join("cluster.toml");
     let right = std::fs::read_to_string(&config).expect("it was made");
@@ -346,14 +359,22 @@ fn the_command_line_splits_hybster_and_shows_each_pillar() {
 
 #[test]
 fn what_cannot_be_split_says_what_can() {
+    let [whole, signed, speculative] =
+        [DEFAULT, EXAMPLES.signed, EXAMPLES.speculative].map(|protocol| protocol.rules.name);
+    let inside = format!("{SPLIT}-pillars");
+    let (whole_in_two, split_in_two) = (format!("{whole}:2"), format!("{SPLIT}:2"));
+    let no_split = format!("{whole} cannot be split");
     for (arguments, words) in [
-        (&["up", "--pillars", "2"][..], "minbft cannot be split into pillars; what can: pbft, hyb"),
-        (&["up", "--protocol", "pbft", "--rotate-leader"], "with 1 pillar no leader rotates"),
-        (&["up", "--protocol", "hybster", "--pillars", "9"], "9 is not in 1..=8"),
-        (&["up", "--protocol", "hybster-pillars"], "no protocol \"hybster-pillars\""),
-        (&["sim", "--protocol", "zyzzyva", "--pillars", "2"], "zyzzyva cannot be split"),
-        (&["bench", "protocols", "--protocol", "minbft:2"], "minbft cannot be split"),
-        (&["bench", "wan", "--protocol", "hybster:2"], "measures protocols without pillars only"),
+        (&["up", "--pillars", "2"][..], &*format!("{no_split} into pillars; what can: {signed}, ")),
+        (&["up", "--protocol", signed, "--rotate-leader"], "with 1 pillar no leader rotates"),
+        (&["up", "--protocol", SPLIT, "--pillars", "9"], "9 is not in 1..=8"),
+        (&["up", "--protocol", &inside], &format!("no protocol {inside:?}")),
+        (
+            &["sim", "--protocol", speculative, "--pillars", "2"],
+            &format!("{speculative} cannot be split"),
+        ),
+        (&["bench", "protocols", "--protocol", &whole_in_two], &no_split),
+        (&["bench", "wan", "--protocol", &split_in_two], "measures protocols without pillars only"),
     ] {
         let refused = run(arguments);
         let said = stderr(&refused);
@@ -361,15 +382,16 @@ fn what_cannot_be_split_says_what_can() {
         assert!(said.contains(words), "{said}");
     }
     let split = LocalCluster::builder().pillars(2, false).start(service);
-    let said = split.expect_err("minbft is not split").to_string();
-    assert!(said.contains("minbft cannot be split"), "{said}");
+    let said = split.expect_err("the default is not split").to_string();
+    assert!(said.contains(&no_split), "{said}");
 }
 
 #[test]
 fn simulations_take_the_number_that_they_are_given() {
     let with = ["--pillars", "2", "--rotate-leader"];
     let seeds = ["--seeds", "2", "--requests", "50", "--json"];
-    for protocol in ["hybster", "pbft-pillars"] {
+    let inside = pentarchy_protocols::in_pillars(EXAMPLES.signed.rules.name).expect("it is there");
+    for protocol in [SPLIT, inside.rules.name] {
         let swept = run(&[&["sim", "--protocol", protocol], &seeds[..], &with].concat());
         assert!(swept.status.success(), "{}", stderr(&swept));
         let tally = stdout(&swept);
@@ -381,7 +403,7 @@ fn simulations_take_the_number_that_they_are_given() {
 /// needed.
 #[test]
 fn replicas_that_keep_what_they_say_and_others_make_one_group() {
-    let split = ["--protocol", "hybster", "--pillars", "2", "--open"];
+    let split = ["--protocol", SPLIT, "--pillars", "2", "--open"];
     let mut parts = Parts::init_with(&[&split[..], &["--durability", "memory"]].concat());
     let start = |parts: &mut Parts, id: usize| {
         let mut replica = parts.replica(id);
@@ -422,7 +444,7 @@ fn replicas_that_keep_what_they_say_and_others_make_one_group() {
 /// it; it does so in each later epoch too.
 #[test]
 fn epochs_begin_under_load_while_who_keeps_what_it_says_is_killed() {
-    let split = ["--protocol", "hybster", "--pillars", "2", "--open"];
+    let split = ["--protocol", SPLIT, "--pillars", "2", "--open"];
     let mut parts = Parts::init_with(&[&split[..], &["--durability", "sync"]].concat());
     let starts = |parts: &Parts, id: usize| {
         let mut replica = parts.replica(id);

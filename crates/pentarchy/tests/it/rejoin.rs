@@ -5,6 +5,7 @@ use crate::support::{PATIENCE, eventually};
 use pentarchy::services::kv::{Command, Kv, STATE_BYTES_DEFAULT};
 use pentarchy::{Client, LocalCluster, RequestMode, Service};
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
 use serde_json::Value;
 
 fn service() -> Box<dyn Service> {
@@ -23,26 +24,26 @@ fn status(client: &Client, id: u16) -> Value {
 
 #[test]
 fn a_group_outlives_the_memory_of_each_of_its_members() {
-    outlives_the_memory_of_each_of_its_members("minbft");
+    outlives_the_memory_of_each_of_its_members(DEFAULT);
 }
 
 #[test]
-fn a_group_of_pbft_outlives_the_memory_of_each_of_its_members() {
-    outlives_the_memory_of_each_of_its_members("pbft");
+fn a_group_that_signs_its_votes_outlives_the_memory_of_each_of_its_members() {
+    outlives_the_memory_of_each_of_its_members(EXAMPLES.signed);
 }
 
 #[test]
-fn a_group_of_hybrid_pbft_outlives_the_memory_of_each_of_its_members() {
-    outlives_the_memory_of_each_of_its_members("hybrid-pbft");
+fn a_group_whose_votes_are_trusted_macs_outlives_the_memory_of_each_of_its_members() {
+    outlives_the_memory_of_each_of_its_members(EXAMPLES.macs);
 }
 
 #[test]
-fn a_group_that_runs_hybster_outlives_the_memory_of_each_of_its_members() {
-    outlives_the_memory_of_each_of_its_members("hybster");
+fn a_group_whose_order_could_be_split_outlives_the_memory_of_each_of_its_members() {
+    outlives_the_memory_of_each_of_its_members(EXAMPLES.split);
 }
 
-fn outlives_the_memory_of_each_of_its_members(protocol: &str) {
-    let cluster = LocalCluster::builder().protocol(protocol);
+fn outlives_the_memory_of_each_of_its_members(protocol: &Descriptor) {
+    let cluster = LocalCluster::builder().protocol(protocol.rules.name);
     let mut cluster = cluster.start(service).expect("a cluster");
     let client = cluster.client().expect("a client");
     let value = "x".repeat(1000);

@@ -7,6 +7,7 @@ use pentarchy::config::ClusterConfig;
 use pentarchy::services::kv::Command;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_crypto::keys::KeyPair;
+use pentarchy_protocols::EXAMPLES;
 use serde_json::Value;
 use std::io::Read as _;
 use std::path::Path;
@@ -63,7 +64,8 @@ fn who_finds_an_older_folder_in_its_place_says_nothing_and_why() {
 /// What pillars said, other threads of others heard.
 #[test]
 fn pillars_that_find_an_older_folder_in_its_place_say_nothing() {
-    refuses_an_older_folder(0, &["--open", "--protocol", "hybster", "--pillars", "2"]);
+    let split = EXAMPLES.split.rules.name;
+    refuses_an_older_folder(0, &["--open", "--protocol", split, "--pillars", "2"]);
 }
 
 /// In the epoch of the copy nobody heard more of it than the copy has. In the next one they did.

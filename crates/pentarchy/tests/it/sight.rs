@@ -4,6 +4,7 @@ use crate::resp::Connection;
 use crate::support::{Cluster, eventually, run, signal, stdout, text};
 use pentarchy::metrics::document::document;
 use pentarchy::metrics::{Kind, gateway, replica};
+use pentarchy_protocols::DEFAULT;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -174,7 +175,8 @@ fn top_prints_a_table_once_where_there_is_no_terminal() {
     let said = stdout(&output);
     assert_eq!(said.matches(" normal ").count(), 3, "{said}");
     assert_eq!(said.matches(" primary ").count(), 1, "{said}");
-    assert!(said.contains("minbft with 3 replicas, tolerates 1: healthy, "), "{said}");
+    let group = format!("{} with 3 replicas, tolerates 1: healthy, ", DEFAULT.rules.name);
+    assert!(said.contains(&group), "{said}");
     signal(cluster.replica_pid(2), Signal::KILL);
     let output = run(&["top", "--data", text(&cluster.data)]);
     assert_eq!(output.status.code(), Some(1));

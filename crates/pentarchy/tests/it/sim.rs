@@ -1,6 +1,7 @@
 //! The simulator from the command line.
 
 use crate::support::{run, stderr, stdout, text};
+use pentarchy_protocols::{BASELINE, DEFAULT, Descriptor, EXAMPLES, PROTOCOLS, Status};
 
 /// How the program is started here.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pentarchy");
@@ -28,7 +29,8 @@ fn seeds_are_counted_and_a_seed_is_the_same_run_each_time() {
 fn an_unknown_protocol_is_a_usage_error() {
     let output = run(&["sim", "--protocol", "raft"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("no protocol \"raft\"; there is: minbft"));
+    let there_is = format!("no protocol \"raft\"; there is: {}", DEFAULT.rules.name);
+    assert!(stderr(&output).contains(&there_is));
 }
 
 fn json(args: &[&str]) -> serde_json::Value {
@@ -65,10 +67,10 @@ fn a_sweep_of_all_protocols_leaves_none_out() {
     };
     assert_eq!(of(&one), of(&four));
     let names: Vec<_> = of(&one).into_iter().map(|(name, _)| name).collect();
-    let expected = pentarchy_protocols::PROTOCOLS.iter().map(|entry| entry.rules.name);
-    let apart = ["zyzzyva-2009", "minzyzzyva-2010", "unreplicated"];
-    let expected = expected.filter(|name| !apart.contains(name));
-    assert_eq!(names, expected.collect::<Vec<_>>());
+    let safe = |it: &&&Descriptor| it.rules.tolerates_faults() && it.status != Status::Museum;
+    let expected: Vec<_> = PROTOCOLS.iter().filter(safe).map(|it| it.rules.name).collect();
+    assert_eq!(names, expected);
+    assert_eq!(names.len(), PROTOCOLS.len() - 3, "two are unsafe, and one tolerates nothing");
 }
 
 #[test]
@@ -81,9 +83,11 @@ fn schedules_around_twins_are_counted_chosen_and_survived() {
     let beyond = run(&["sim", "--twins", "1", "--seed", "33"]);
     assert_eq!(beyond.status.code(), Some(2));
     assert!(stderr(&beyond).contains("there are 33 schedules"), "{}", stderr(&beyond));
-    for (protocol, rounds, said) in
-        [("pbft", "5", "at most 4 rounds"), ("unreplicated", "1", "no replica that exists twice")]
-    {
+    for (protocol, rounds, said) in [
+        (EXAMPLES.signed, "5", "at most 4 rounds"),
+        (BASELINE, "1", "no replica that exists twice"),
+    ] {
+        let protocol = protocol.rules.name;
         let refused = run(&["sim", "--twins", rounds, "--protocol", protocol]);
         assert_eq!(refused.status.code(), Some(2));
         assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
@@ -109,7 +113,7 @@ fn run_words(words: &[String], more: &[&str]) -> std::process::Output {
 fn devices_that_lie_break_nothing_where_a_quorum_outvotes_them() {
     for device in ["clone", "rollback"] {
         let lying = ["sim", "--device", device, "--requests", "60", "--seeds", "20"];
-        let output = run(&[&lying[..], &["--protocol", "hybrid-pbft"]].concat());
+        let output = run(&[&lying[..], &["--protocol", EXAMPLES.macs.rules.name]].concat());
         assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
         assert!(stdout(&output).contains("twin "), "somebody has two copies: {}", stdout(&output));
     }
@@ -129,7 +133,7 @@ fn a_failure_is_printed_made_smaller_drawn_and_can_be_replayed() {
 
     let line = |start: &str| said.lines().find_map(|line| line.trim().strip_prefix(start));
     // As it was started: another program of the name need not have the bug.
-    let seed = format!("{PROGRAM} sim --protocol minbft --seed ");
+    let seed = format!("{PROGRAM} sim --protocol {} --seed ", DEFAULT.rules.name);
     let seed = words(&format!("{seed}{}", line(&seed).expect("a line to paste")));
     assert_eq!(
         run_words(&seed, &["--no-shrink", "--picture", text(&picture)]).status.code(),
