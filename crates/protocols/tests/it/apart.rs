@@ -14,8 +14,8 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output, pillar};
 use pentarchy_core::protocol::{Memory, Setup, Timeouts, TimerKey, To, Tuning};
 use pentarchy_core::request::Envelope;
-use pentarchy_protocols::Descriptor;
 use pentarchy_protocols::pillars::{Part as Started, Parts};
+use pentarchy_protocols::{Descriptor, EXAMPLES};
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::world::membership;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -498,34 +498,44 @@ fn survives_crashes(name: &str, seed: u64) -> bool {
 
 const SEEDS: std::ops::Range<u64> = 0..6;
 
-/// With counters, and without.
-const PROTOCOLS: [&str; 2] = ["pbft-pillars", "hybster-pillars"];
+/// What becomes of this protocol when its order is split.
+fn in_pillars(whole: &Descriptor) -> &'static str {
+    pentarchy_protocols::in_pillars(whole.rules.name).expect("it can be split").rules.name
+}
+
+/// Without counters, and with.
+fn protocols() -> [&'static str; 2] {
+    [EXAMPLES.signed, EXAMPLES.split].map(in_pillars)
+}
 
 #[test]
 fn parts_of_replicas_order_and_survive_their_primary() {
-    for name in PROTOCOLS {
+    for name in protocols() {
         SEEDS.for_each(|seed| assert!(survives_its_primary(name, seed), "{name}, seed {seed}"));
     }
-    let unfilled = || SEEDS.clone().all(|seed| survives_its_primary("pbft-pillars", seed));
+    let [signed, _] = protocols();
+    let unfilled = || SEEDS.clone().all(|seed| survives_its_primary(signed, seed));
     assert!(!mutant::with(Some("pillars.gaps-not-filled"), unfilled));
 }
 
 #[test]
 fn parts_of_a_replica_catch_up_by_a_state() {
-    for name in PROTOCOLS {
+    for name in protocols() {
         SEEDS.for_each(|seed| assert!(catches_up(name, seed), "{name}, seed {seed}"));
     }
-    let stale = || SEEDS.clone().all(|seed| catches_up("pbft-pillars", seed));
+    let [signed, _] = protocols();
+    let stale = || SEEDS.clone().all(|seed| catches_up(signed, seed));
     assert!(!mutant::with(Some("pillars.pillar_status-stale"), stale));
 }
 
 #[test]
 fn parts_of_replicas_go_on_from_a_log_that_they_cut_together() {
-    for name in PROTOCOLS {
+    for name in protocols() {
         SEEDS.for_each(|seed| assert!(survives_crashes(name, seed), "{name}, seed {seed}"));
     }
+    let [_, on_counters] = protocols();
     let others_cut = || {
-        let all = || SEEDS.clone().all(|seed| survives_crashes("hybster-pillars", seed));
+        let all = || SEEDS.clone().all(|seed| survives_crashes(on_counters, seed));
         std::panic::catch_unwind(all).unwrap_or(false)
     };
     assert!(!mutant::with(Some("pillars.others-not-kept-again"), others_cut));

@@ -1,8 +1,9 @@
 //! Worlds about changing the primary: `SEEDS=1000 PROTOCOL=minbft cargo test --release -p
 //! pentarchy-protocols --test it changes` runs more of them.
 
-use crate::swarm::{bound, factories, jobs};
+use crate::swarm::{bound, factories_of, jobs, swept};
 use pentarchy_core::mutant;
+use pentarchy_protocols::DEFAULT;
 use pentarchy_sim::run::{run_many, run_seed};
 use pentarchy_sim::swarm::SimConfig;
 
@@ -17,13 +18,10 @@ fn seeds(release: u64) -> u64 {
 
 #[test]
 fn groups_survive_changes_of_their_primary() {
-    let chosen = std::env::var("PROTOCOL").ok();
-    for protocol in ["minbft", "minzyzzyva", "hybster", "pbft", "zyzzyva", "hybster-pillars"] {
-        if chosen.as_ref().is_some_and(|chosen| chosen != protocol) {
-            continue;
-        }
+    for entry in swept() {
+        let protocol = entry.rules.name;
         let mut broken = Vec::new();
-        run_many(0..seeds(8), jobs(), &config(), &factories(protocol), |outcome| {
+        run_many(0..seeds(8), jobs(), &config(), &factories_of(entry), |outcome| {
             broken.extend(outcome.as_ref().err().map(ToString::to_string));
             broken.len() < 5
         });
@@ -32,8 +30,8 @@ fn groups_survive_changes_of_their_primary() {
 }
 
 /// The first of so many worlds that a seeded bug breaks, and what names it.
-fn found(mutant: &'static str, protocol: &str, worlds: u64) -> Option<(u64, &'static str)> {
-    let factories = factories(protocol);
+fn found(mutant: &'static str, worlds: u64) -> Option<(u64, &'static str)> {
+    let factories = factories_of(DEFAULT);
     mutant::with(Some(mutant), || {
         (0..worlds).find_map(|seed| {
             let violation = run_seed(seed, &config(), &factories).err()?;
@@ -44,13 +42,13 @@ fn found(mutant: &'static str, protocol: &str, worlds: u64) -> Option<(u64, &'st
 
 #[test]
 fn a_replica_without_a_timer_is_found() {
-    let found = found("frame.waits-untimed-for-a-quorum", "minbft", 4);
+    let found = found("frame.waits-untimed-for-a-quorum", 4);
     assert_eq!(found.map(|(_, property)| property), Some("panic"), "{found:?}");
 }
 
 /// The liar keeps what a correct replica asked for in a bad moment, and plays it long after.
 #[test]
 fn asks_that_nobody_stands_by_are_found() {
-    let found = found("frame.old-asks-count", "minbft", 40);
+    let found = found("frame.old-asks-count", 40);
     assert_eq!(found.map(|(_, property)| property), Some("deposition"), "{found:?}");
 }

@@ -1,8 +1,9 @@
 //! Worlds whose clients authenticate to the replicas' devices, with those who would like to speak
 //! in their names.
 
-use crate::swarm::factories;
+use crate::swarm::factories_of;
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_protocols::DEFAULT;
 use pentarchy_sim::adversary::Behaviour;
 use pentarchy_sim::crypto::Means;
 use pentarchy_sim::hostile::Hostility;
@@ -21,7 +22,7 @@ enum Forger {
 /// the property that it broke.
 fn run(seed: u64, forger: Forger, bug: Option<&str>) -> Result<Summary, &'static str> {
     let config = SimConfig { f: Some(1), requests: 200, ..SimConfig::default() };
-    let factories = factories("minbft");
+    let factories = factories_of(DEFAULT);
     let mut rng = Rng::new(seed);
     let mut options = Options::draw(&mut rng, &config, &factories.rules);
     options.means = Means::Session;

@@ -1,12 +1,15 @@
 //! Worlds from seeds. `SEEDS=1000 cargo test --release -p pentarchy-protocols --test it swarm` runs
-//! more of them, `SEED=0x1f` one alone with its summary,
+//! more of them, `PROTOCOL=NAME` those of one protocol, `SEED=0x1f` one alone with its summary,
 //! and `WATCH=1` with it every single thing that happens there. `PENTARCHY_DEEP=1` runs all that a
 //! release must pass, of which every check runs the first third.
 
 use super::registry::every;
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::protocol::Rules;
 use pentarchy_core::quorum::Quorums;
-use pentarchy_protocols::{ClientStart, Descriptor, Status};
+use pentarchy_protocols::{
+    ClientStart, DEFAULT, Descriptor, EXAMPLES, PROTOCOLS, Status, in_pillars,
+};
 use pentarchy_sim::adversary::Behaviour;
 use pentarchy_sim::crypto::Means;
 use pentarchy_sim::device::DeviceFault;
@@ -63,7 +66,7 @@ pub fn jobs() -> usize {
 }
 
 /// Runs the seeds and shows every violation.
-fn sweep(protocol: &str, config: &SimConfig, release: u64) -> Vec<Summary> {
+fn sweep(protocol: &'static Descriptor, config: &SimConfig, release: u64) -> Vec<Summary> {
     let seeds = seeds(release);
     let alone = seeds.end - seeds.start == 1;
     if alone && std::env::var_os("WATCH").is_some() {
@@ -73,11 +76,11 @@ fn sweep(protocol: &str, config: &SimConfig, release: u64) -> Vec<Summary> {
                 eprintln!("{event}");
             }
         });
-        let outcome = watch_seed(seeds.start, config, &factories(protocol), log);
+        let outcome = watch_seed(seeds.start, config, &factories_of(protocol), log);
         return outcome.map_or_else(|violation| panic!("{violation}"), |summary| vec![summary]);
     }
     let (mut summaries, mut violations) = (Vec::new(), Vec::<Violation>::new());
-    run_many(seeds, jobs(), config, &factories(protocol), |outcome| {
+    run_many(seeds, jobs(), config, &factories_of(protocol), |outcome| {
         match outcome {
             Ok(summary) => {
                 if alone {
@@ -91,140 +94,70 @@ fn sweep(protocol: &str, config: &SimConfig, release: u64) -> Vec<Summary> {
     });
     violations.sort_by_key(|violation| violation.seed);
     let text: Vec<String> = violations.iter().map(ToString::to_string).collect();
-    assert!(violations.is_empty(), "{protocol}:\n{}", text.join("\n"));
+    assert!(violations.is_empty(), "{}:\n{}", protocol.rules.name, text.join("\n"));
     let undecided: Vec<String> =
         summaries.iter().filter(|it| it.undecided > 0).map(ToString::to_string).collect();
     assert!(undecided.is_empty(), "too tangled to decide:\n{}", undecided.join("\n"));
     summaries
 }
 
-fn in_a_perfect_network(protocol: &str) {
-    let config = SimConfig { faults: false, ..SimConfig::default() };
-    for summary in sweep(protocol, &config, 20) {
-        assert_eq!((summary.view.0, summary.transfers, summary.rejected), (0, 0, 0), "{summary}");
+/// The protocols that worlds are drawn for: those on which a service may run, also in pillars; or
+/// the one that is asked for.
+pub fn swept() -> impl Iterator<Item = &'static Descriptor> {
+    let asked = std::env::var("PROTOCOL").ok();
+    let is_asked = move |it: &&Descriptor| asked.as_ref().is_none_or(|name| name == it.rules.name);
+    let may_serve = |it: &&Descriptor| matches!(it.status, Status::Stable | Status::Young);
+    PROTOCOLS.iter().copied().filter(may_serve).filter(is_asked)
+}
+
+/// Worlds of a protocol that a release must pass: the more, the fewer replicas and processor time
+/// they take.
+fn worlds(protocol: &Descriptor) -> u64 {
+    let Rules { pillars, speculative, .. } = protocol.rules;
+    let is_small = protocol.rules.replicas(1) == 3;
+    match (pillars, is_small && !speculative) {
+        (false, true) => 60,
+        (false, false) | (true, true) => 30,
+        (true, false) => 15,
     }
 }
 
 #[test]
-fn minbft_in_a_perfect_network() {
-    in_a_perfect_network("minbft");
+fn nothing_goes_wrong_in_a_perfect_network() {
+    let config = SimConfig { faults: false, ..SimConfig::default() };
+    for entry in swept() {
+        for summary in sweep(entry, &config, 20) {
+            assert_eq!(
+                (summary.view.0, summary.transfers, summary.rejected),
+                (0, 0, 0),
+                "{summary}"
+            );
+        }
+    }
 }
 
 #[test]
-fn pbft_in_a_perfect_network() {
-    in_a_perfect_network("pbft");
-}
-
-#[test]
-fn hybster_in_a_perfect_network() {
-    in_a_perfect_network("hybster");
-}
-
-#[test]
-fn hybster_survives_faults() {
-    survives_faults("hybster", 60);
-}
-
-#[test]
-fn minzyzzyva_in_a_perfect_network() {
-    in_a_perfect_network("minzyzzyva");
-}
-
-#[test]
-fn minzyzzyva_survives_faults() {
-    survives_faults("minzyzzyva", 30);
-}
-
-#[test]
-fn zyzzyva_in_a_perfect_network() {
-    in_a_perfect_network("zyzzyva");
-}
-
-#[test]
-fn zyzzyva5_in_a_perfect_network() {
-    in_a_perfect_network("zyzzyva5");
-}
-
-#[test]
-fn zyzzyva_survives_faults() {
-    survives_faults("zyzzyva", 30);
-}
-
-#[test]
-fn zyzzyva5_survives_faults() {
-    survives_faults("zyzzyva5", 30);
-}
-
-#[test]
-fn minbft_survives_faults() {
-    survives_faults("minbft", 60);
-}
-
-#[test]
-fn pbft_survives_faults() {
-    survives_faults("pbft", 30);
-}
-
-#[test]
-fn tentative_pbft_in_a_perfect_network() {
-    in_a_perfect_network("pbft-tentative");
-}
-
-#[test]
-fn tentative_pbft_survives_faults() {
-    let summaries = survives_faults("pbft-tentative", 30);
-    let is_rolled_back = summaries.iter().any(|summary| summary.rollbacks > 0);
-    assert!(is_rolled_back || summaries.len() < 30, "something is taken back");
-}
-
-#[test]
-fn hybrid_pbft_in_a_perfect_network() {
-    in_a_perfect_network("hybrid-pbft");
-}
-
-#[test]
-fn hybrid_pbft_survives_faults() {
-    survives_faults("hybrid-pbft", 30);
-}
-
-#[test]
-fn pillars_of_hybrid_pbft_in_a_perfect_network() {
-    in_a_perfect_network("hybrid-pbft-pillars");
-}
-
-#[test]
-fn pillars_of_hybrid_pbft_survive_faults() {
-    survives_faults("hybrid-pbft-pillars", 8);
-}
-
-#[test]
-fn pillars_of_hybster_in_a_perfect_network() {
-    in_a_perfect_network("hybster-pillars");
-}
-
-#[test]
-fn pillars_of_hybster_survive_faults() {
-    survives_faults("hybster-pillars", 30);
+fn every_protocol_survives_faults() {
+    for entry in swept() {
+        let summaries = survives_faults(entry, worlds(entry));
+        let is_rolled_back = summaries.iter().any(|summary| summary.rollbacks > 0);
+        let is_due = entry.rules.speculative && summaries.len() >= 30;
+        assert!(is_rolled_back || !is_due, "{}: something is taken back", entry.rules.name);
+    }
 }
 
 /// There is nothing to merge, and no list of what each needs of the log.
 #[test]
 fn one_pillar_alone_survives_faults() {
     let alone = SimConfig { pillars: Some(1), requests: 300, ..SimConfig::default() };
-    sweep("hybster-pillars", &alone, 40);
+    sweep(split_in_pillars(), &alone, 40);
 }
 
-#[test]
-fn pillars_of_pbft_in_a_perfect_network() {
-    in_a_perfect_network("pbft-pillars");
+fn split_in_pillars() -> &'static Descriptor {
+    in_pillars(EXAMPLES.split.rules.name).expect("it can be split")
 }
 
-#[test]
-fn pillars_of_pbft_survive_faults() {
-    survives_faults("pbft-pillars", 15);
-}
-
-fn survives_faults(protocol: &str, seeds: u64) -> Vec<Summary> {
+fn survives_faults(protocol: &'static Descriptor, seeds: u64) -> Vec<Summary> {
     let summaries = sweep(protocol, &SimConfig::default(), seeds);
     let changed = summaries.iter().filter(|summary| summary.view.0 > 0).count();
     let larger = summaries.iter().filter(|summary| summary.f > 1).count();
@@ -234,8 +167,9 @@ fn survives_faults(protocol: &str, seeds: u64) -> Vec<Summary> {
     let restarts: u64 = summaries.iter().map(|summary| summary.restarts).sum();
     let epochs: u64 = summaries.iter().map(|summary| summary.epochs).sum();
     eprintln!(
-        "{} worlds, {changed} with view changes, {larger} with f > 1, {transfers} transfers, \
+        "{}: {} worlds, {changed} with view changes, {larger} with f > 1, {transfers} transfers, \
          {told} events told and {missed} missed, {restarts} restarts, {epochs} epochs",
+        protocol.rules.name,
         summaries.len()
     );
     if summaries.len() >= 30 {
@@ -253,7 +187,7 @@ fn survives_faults(protocol: &str, seeds: u64) -> Vec<Summary> {
 #[test]
 fn equal_seeds_give_equal_worlds() {
     for seed in 0..3 {
-        let run = || run_seed(seed, &SimConfig::default(), &factories("minbft"));
+        let run = || run_seed(seed, &SimConfig::default(), &factories_of(DEFAULT));
         assert_eq!(run(), run());
     }
 }
@@ -266,8 +200,8 @@ fn a_world_that_is_watched_is_the_same_world() {
         let events = Rc::new(RefCell::new(Vec::new()));
         let notes = events.clone();
         let log = Box::new(move |event: &Event| notes.borrow_mut().push(event.clone()));
-        let watched = watch_seed(seed, &config, &factories("minbft"), log).unwrap();
-        assert_eq!(watched, run_seed(seed, &config, &factories("minbft")).unwrap());
+        let watched = watch_seed(seed, &config, &factories_of(DEFAULT), log).unwrap();
+        assert_eq!(watched, run_seed(seed, &config, &factories_of(DEFAULT)).unwrap());
         let events = events.borrow();
         assert!(events.is_sorted_by_key(|event| event.at));
         let heals = events.iter().filter(|event| event.what == What::Heals).count();
@@ -283,7 +217,7 @@ fn a_world_that_is_watched_is_the_same_world() {
 /// devices themselves.
 fn broken_by(device: DeviceFault, seeds: u64) -> BTreeSet<&'static str> {
     let config = SimConfig { device, requests: 300, ..SimConfig::default() };
-    let broken = |seed| run_seed(seed, &config, &factories("minbft")).err();
+    let broken = |seed| run_seed(seed, &config, &factories_of(DEFAULT)).err();
     (0..seeds).filter_map(broken).map(|violation| violation.broken.property).collect()
 }
 
@@ -300,7 +234,7 @@ fn a_device_that_lies_is_noticed_by_its_own_checker_first() {
     let config = SimConfig { device: DeviceFault::Clone, requests: 300, ..SimConfig::default() };
     let seen = (0..10).filter_map(|seed| {
         let mut rng = Rng::new(seed);
-        let factories = factories("minbft");
+        let factories = factories_of(DEFAULT);
         let mut options = Options::draw(&mut rng, &config, &factories.rules);
         options.watch_devices = true;
         run_options(seed, options, &factories, rng, None).err()
@@ -313,7 +247,7 @@ fn a_device_that_lies_is_noticed_by_its_own_checker_first() {
 /// admitted with any device, and vote for handovers that nobody made, are in all of them.
 fn broken_by_mutant(name: Option<&str>, seeds: u64) -> BTreeSet<&'static str> {
     let config = SimConfig { f: Some(2), requests: 300, ..SimConfig::default() };
-    let factories = factories("minbft");
+    let factories = factories_of(DEFAULT);
     let broken = |seed| {
         let mut rng = Rng::new(seed);
         let mut options = Options::draw(&mut rng, &config, &factories.rules);
@@ -340,7 +274,7 @@ fn seeded_bugs_in_the_change_of_epochs_are_named() {
 /// A replica loses its memory whenever it may have been let in again.
 fn who_comes_back_often(seeds: u64) -> BTreeSet<&'static str> {
     let config = SimConfig { f: Some(1), requests: 300, ..SimConfig::default() };
-    let factories = factories("minbft");
+    let factories = factories_of(DEFAULT);
     let broken = |seed| {
         let mut rng = Rng::new(seed);
         let mut options = Options::draw(&mut rng, &config, &factories.rules);
@@ -366,7 +300,7 @@ fn with_each_life_a_member_waits_longer_for_the_next() {
 /// Every way to partition two rounds around a replica that exists twice; of three rounds, some.
 #[test]
 fn twins_break_nothing_unless_their_device_is_copied() {
-    let (config, factories) = (SimConfig::default(), factories("minbft"));
+    let (config, factories) = (SimConfig::default(), factories_of(DEFAULT));
     let all = schedules(2, 3);
     run_schedules(&all, 0..all.len() as u64, jobs(), &config, &factories, |outcome| {
         outcome.as_ref().unwrap_or_else(|violation| panic!("{violation}"));
@@ -383,8 +317,8 @@ fn twins_break_nothing_unless_their_device_is_copied() {
 
 /// With TrInX, too: a counter that names less than a USIG is still one that cannot go back.
 #[test]
-fn twins_break_nothing_of_hybster_unless_their_device_is_copied() {
-    let (config, factories) = (SimConfig::default(), factories("hybster"));
+fn twins_break_nothing_of_other_counters_unless_their_device_is_copied() {
+    let (config, factories) = (SimConfig::default(), factories_of(EXAMPLES.split));
     let all = schedules(2, 3);
     run_schedules(&all, 0..all.len() as u64, jobs(), &config, &factories, |outcome| {
         outcome.as_ref().unwrap_or_else(|violation| panic!("{violation}"));
@@ -405,7 +339,7 @@ fn twins_break_nothing_of_hybster_unless_their_device_is_copied() {
 fn twins_break_nothing_of_pillars_unless_their_devices_are_copied() {
     let (pillars, rotates) = (Some(2), Some(true));
     let config = SimConfig { pillars, rotates, ..SimConfig::default() };
-    let factories = factories("hybster-pillars");
+    let factories = factories_of(split_in_pillars());
     let all = schedules(2, 3);
     let some: Vec<_> = all.iter().step_by(all.len().div_ceil(60)).cloned().collect();
     let end = some.len() as u64;
@@ -463,22 +397,22 @@ fn twins_break_nothing_in_any_protocol() {
 fn each_kind_of_lie_that_can_be_found_is_provoked() {
     let rare = ["two_proposals", "two_votes", "oversize_batch"];
     let names: Vec<_> = FINDINGS.into_iter().filter(|name| !rare.contains(name)).collect();
-    provokes("minbft", &names);
+    provokes(DEFAULT, &names);
 }
 
 /// The same of PBFT. Its COMMITs accuse nobody, and who forges batches there is found out sooner
 /// for two proposals in one slot than for one that is too large.
 #[test]
-fn each_kind_of_lie_that_can_be_found_in_pbft_is_provoked() {
+fn each_kind_of_lie_that_can_be_found_without_devices_is_provoked() {
     let names = ["two_proposals", "two_votes", "two_checkpoints", "diverged_state", "future_time"];
-    provokes("pbft", &names);
+    provokes(EXAMPLES.signed, &names);
 }
 
 /// Half of the worlds are any, the others those of a first primary that tells whatever comes to it.
 /// In half of those it says that in two parts of the group, and each hears only some of it: states
 /// that differ, of one slot, are heard by who does not know yet which is right.
-fn provokes(protocol: &str, names: &[&'static str]) {
-    let factories = factories(protocol);
+fn provokes(protocol: &'static Descriptor, names: &[&'static str]) {
+    let factories = factories_of(protocol);
     let n = factories.rules.replicas(1);
     let forgers = [
         format!(
@@ -512,7 +446,7 @@ fn provokes(protocol: &str, names: &[&'static str]) {
             return;
         }
     }
-    panic!("{protocol}: not provoked: {missing:?}");
+    panic!("{}: not provoked: {missing:?}", protocol.rules.name);
 }
 
 /// The checkers are worth something: a client that believes a single replica is caught with the
@@ -520,8 +454,8 @@ fn provokes(protocol: &str, names: &[&'static str]) {
 #[test]
 fn a_client_that_believes_one_replica_is_found() {
     let credulous =
-        |setup: ClientSetup| (factories("minbft").client)(ClientSetup { f: 0, ..setup });
-    let factories = Factories { client: &credulous, ..factories("minbft") };
+        |setup: ClientSetup| (factories_of(DEFAULT).client)(ClientSetup { f: 0, ..setup });
+    let factories = Factories { client: &credulous, ..factories_of(DEFAULT) };
     let found = (0..200).find_map(|seed| run_seed(seed, &SimConfig::default(), &factories).err());
     let violation = found.expect("200 worlds hold a liar");
     let known = ["linearizability", "no_refusal", "events"];

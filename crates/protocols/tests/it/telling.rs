@@ -9,14 +9,18 @@ use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Place, Reply, ToClient};
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::quorum::Quorums;
-use pentarchy_protocols::{ClientStart, find};
+use pentarchy_protocols::{ClientStart, Descriptor, PROTOCOLS};
 
 const CLIENT: ClientId = ClientId([7; 32]);
 const TRUTH: &[u8] = b"a result that is longer than what replicas always tell in full";
 const LIE: &[u8] = b"another result that is longer than what is always told in full";
 
-/// With which a client acts on what all of its group told it, or is told by a quorum to be kept.
-const PROTOCOLS: [&str; 3] = ["minzyzzyva", "zyzzyva", "pbft-tentative"];
+/// With which a client acts on what all of its group told it, or is told by a quorum to be kept. In
+/// a group of `5f + 1` it waits for fewer.
+fn protocols() -> impl Iterator<Item = &'static Descriptor> {
+    let waits = |it: &&Descriptor| it.rules.speculative && it.rules.group_size.per_fault <= 3;
+    PROTOCOLS.iter().copied().filter(|it| it.is_for_users()).filter(waits)
+}
 
 struct Bench {
     core: Box<dyn ClientCore>,
@@ -26,13 +30,11 @@ struct Bench {
 
 impl Bench {
     /// One request is under way.
-    fn asked(protocol: &str) -> Self {
-        let n = find(protocol).expect("a protocol").rules.replicas(1);
-        Self::of(protocol, Quorums { n, f: 1 })
+    fn asked(protocol: &Descriptor) -> Self {
+        Self::of(protocol, Quorums { n: protocol.rules.replicas(1), f: 1 })
     }
 
-    fn of(protocol: &str, group: Quorums) -> Self {
-        let entry = find(protocol).expect("a protocol");
+    fn of(entry: &Descriptor, group: Quorums) -> Self {
         let (timeouts, start_floor) = (Timeouts::default(), 1);
         let start = ClientStart { client: CLIENT, group, timeouts, start_floor, seed: None };
         let mut bench = Self { core: (entry.client)(start), group, now: 0 };
@@ -103,8 +105,9 @@ fn done(result: &'static [u8]) -> Outcome {
 
 #[test]
 fn a_result_and_digests_of_it_from_all_are_enough_in_whatever_order_they_come() {
-    for protocol in PROTOCOLS {
-        let n = find(protocol).expect("a protocol").rules.replicas(1);
+    assert_eq!(protocols().count(), 3);
+    for protocol in protocols() {
+        let (name, n) = (protocol.rules.name, protocol.rules.replicas(1));
         for first in 0..n {
             let mut bench = Bench::asked(protocol);
             let (tells, mut others) = bench.roles();
@@ -117,13 +120,13 @@ fn a_result_and_digests_of_it_from_all_are_enough_in_whatever_order_they_come() 
                 })
                 .collect();
             let completed: Vec<Outcome> = told.into_iter().flatten().collect();
-            assert_eq!(completed, [done(TRUTH)], "{protocol}, told as number {first}");
+            assert_eq!(completed, [done(TRUTH)], "{name}, told as number {first}");
         }
     }
 }
 
 /// All but the one that is to tell the result confirm it, and that one tells a lie.
-fn lied_to(protocol: &str) -> (Bench, Vec<u16>, Option<Outcome>) {
+fn lied_to(protocol: &Descriptor) -> (Bench, Vec<u16>, Option<Outcome>) {
     let mut bench = Bench::asked(protocol);
     let (tells, others) = bench.roles();
     let mut completed = bench.tells(tells, LIE);
@@ -140,14 +143,15 @@ fn lied_to(protocol: &str) -> (Bench, Vec<u16>, Option<Outcome>) {
 
 #[test]
 fn who_is_to_tell_a_result_and_lies_delays_it_and_does_not_change_it() {
-    for protocol in PROTOCOLS {
+    for protocol in protocols() {
+        let name = protocol.rules.name;
         let (mut bench, others, completed) = lied_to(protocol);
-        assert_eq!(completed, None, "{protocol}: the result is not there");
+        assert_eq!(completed, None, "{name}: the result is not there");
         let all = (0..bench.group.n as u16).map(ReplicaId).collect();
-        assert_eq!(bench.asks(12), all, "{protocol}: everyone is asked, and soon");
+        assert_eq!(bench.asks(12), all, "{name}: everyone is asked, and soon");
         let (tells, _) = bench.roles();
-        assert_eq!(bench.tells(tells, LIE), None, "{protocol}");
-        assert_eq!(bench.tells(others[0], TRUTH), Some(done(TRUTH)), "{protocol}: one is enough");
+        assert_eq!(bench.tells(tells, LIE), None, "{name}");
+        assert_eq!(bench.tells(others[0], TRUTH), Some(done(TRUTH)), "{name}: one is enough");
         assert_eq!(bench.core.outstanding(), 0);
     }
 }
@@ -155,8 +159,8 @@ fn who_is_to_tell_a_result_and_lies_delays_it_and_does_not_change_it() {
 #[test]
 fn a_client_that_takes_any_result_for_what_was_confirmed_is_found() {
     let lied = |protocol| mutant::with(Some("client.takes-any-result"), || lied_to(protocol).2);
-    for protocol in PROTOCOLS {
-        assert_eq!(lied(protocol), Some(done(LIE)), "{protocol}");
+    for protocol in protocols() {
+        assert_eq!(lied(protocol), Some(done(LIE)), "{}", protocol.rules.name);
     }
 }
 
@@ -165,7 +169,8 @@ fn a_client_that_takes_any_result_for_what_was_confirmed_is_found() {
 #[test]
 fn as_many_say_that_a_result_is_final_as_a_reader_counts_on() {
     let group = Quorums { n: 7, f: 2 };
-    let mut bench = Bench::of("minzyzzyva", group);
+    let small = protocols().find(|it| it.rules.group_size.per_fault == 2);
+    let mut bench = Bench::of(small.expect("it is there"), group);
     let told: Vec<Option<Outcome>> = (0..4).map(|id| bench.tells(id, TRUTH)).collect();
     assert_eq!(told, [const { None }; 4]);
     bench.round(0);
