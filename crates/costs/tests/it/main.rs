@@ -1,12 +1,12 @@
 //! Operations and messages of a group with real keys, counters and channels.
 
 mod formulas;
-mod hybster;
 mod ledger;
-mod minbft;
 mod minzyzzyva;
 mod optimisations;
 mod ordering;
 mod pbft;
+mod pillars;
 mod telling;
+mod two_phases;
 mod zyzzyva;

@@ -3,7 +3,7 @@
 
 use crate::formulas::{Batch, OPERATION, PRIMARY, alone, backups, begun, sum, traffic};
 use crate::ledger::{Ledger, Spent};
-use crate::minbft::COMMIT;
+use crate::two_phases::COMMIT;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_costs::{Node, Unwatched};
 

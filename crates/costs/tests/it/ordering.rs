@@ -8,14 +8,16 @@ use pentarchy_costs::model::{Outcome, Plan, record, run};
 use pentarchy_costs::ordering::{Heard, Recording, Thread, order};
 use pentarchy_costs::parts::Blueprint;
 use pentarchy_costs::real::Envelopes;
+use pentarchy_protocols::{BASELINE, DEFAULT, EXAMPLES, Examples};
 use std::cell::Cell;
 use std::sync::Mutex;
 use std::time::Duration;
 
-const PROTOCOLS: [&str; 4] = ["hybster", "minbft", "pbft", "hybrid-pbft"];
-
 /// Those that can be split.
-const SPLIT: [&str; 3] = ["hybster", "pbft", "hybrid-pbft"];
+const SPLIT: [&str; 3] = {
+    let Examples { split, signed, macs, .. } = EXAMPLES;
+    [split.rules.name, signed.rules.name, macs.rules.name]
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -60,7 +62,7 @@ fn orders(group: &Blueprint, me: ReplicaId, recording: &Recording) -> (usize, Ve
 #[test]
 fn a_fresh_replica_orders_what_the_recorded_one_did() {
     let _alone = alone();
-    for name in PROTOCOLS {
+    for name in SPLIT.into_iter().chain([DEFAULT.rules.name]) {
         for me in [0, 1].map(ReplicaId) {
             let group = group(name, 1);
             let mut recording = recorded(&group, me);
@@ -106,7 +108,7 @@ fn so_does_one_of_several_pillars_with_a_thread_for_each_part() {
 #[test]
 fn for_a_pillar_that_hears_no_peers_the_others_wait_and_not_for_ever() {
     let _alone = alone();
-    let (group, me) = (group("hybster", 2), ReplicaId(0));
+    let (group, me) = (group(EXAMPLES.split.rules.name, 2), ReplicaId(0));
     let mut recording = recorded(&group, me);
     recording.pillar_cores[1].retain(|it| !matches!(it, Heard::Replica(..)));
     let patience = Duration::from_millis(100);
@@ -155,8 +157,9 @@ fn in_virtual_time_pillars_on_as_many_processors_work_side_by_side() {
 #[test]
 fn in_virtual_time_speculation_answers_earlier_and_one_server_earliest() {
     let _alone = alone();
-    let names = ["unreplicated", "zyzzyva", "pbft"];
-    let [alone, early, late] = names.map(|name| modelled(name, (1, 1), 500_000).completed);
-    assert!(2 * early > 3 * late && late > 0, "{early} of Zyzzyva, {late} of PBFT");
-    assert!(4 * alone > 5 * early, "{alone} of one server, {early} of Zyzzyva");
+    let protocols = [BASELINE, EXAMPLES.speculative, EXAMPLES.signed];
+    let completed = |name| modelled(name, (1, 1), 500_000).completed;
+    let [alone, early, late] = protocols.map(|protocol| completed(protocol.rules.name));
+    assert!(2 * early > 3 * late && late > 0, "{early} with speculation, {late} without");
+    assert!(4 * alone > 5 * early, "{alone} of one server, {early} with speculation");
 }

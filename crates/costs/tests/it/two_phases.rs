@@ -10,11 +10,13 @@ use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::CHECKPOINT_SLOTS;
 use pentarchy_core::protocol::Delay;
 use pentarchy_costs::{Node, Unwatched};
+use pentarchy_protocols::{DEFAULT, EXAMPLES};
 
 /// The protocols, and what a report of each has beside what all have: MinBFT whether the view was
 /// opened, and who acknowledged and entered it; Hybster from which view it comes, how far it left
 /// others, and who has entered.
-const PROTOCOLS: [(&str, usize); 2] = [("minbft", 1 + 2 * 8), ("hybster", 8 + 8 + 8)];
+const PROTOCOLS: [(&str, usize); 2] =
+    [(DEFAULT.rules.name, 1 + 2 * 8), (EXAMPLES.split.rules.name, 8 + 8 + 8)];
 
 pub const USIG: usize = 1 + 8 + 16 + 16 + 1 + 32;
 pub const COMMIT: usize = HEAD + USIG + 1 + 8 + 8 + 32;

@@ -1,13 +1,14 @@
-//! What Hybster costs with pillars, exactly; alone it [costs](crate::minbft) what MinBFT does.
+//! What a protocol of two phases costs with pillars, exactly; without them, see
+//! [`two_phases`](crate::two_phases).
 
 use crate::formulas::{Batch, OPERATION, PRIMARY, alone, backups, sum};
 use crate::ledger::{Ledger, Spent};
-use crate::minbft::COMMIT;
+use crate::two_phases::COMMIT;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_costs::Unwatched;
 use pentarchy_costs::group::Traffic;
 use pentarchy_costs::real::split;
-use pentarchy_protocols::find;
+use pentarchy_protocols::{EXAMPLES, in_pillars};
 
 /// A row has a slot of each pillar, empty or not, whoever of them has the clients.
 #[test]
@@ -15,7 +16,7 @@ fn with_pillars_a_row_costs_a_slot_of_each() {
     let _alone = alone();
     for (pillars, f, e) in [(2, 1, 1), (2, 1, 10), (2, 2, 1), (2, 3, 1), (4, 1, 1), (4, 3, 1)] {
         let batch = Batch { f, envelopes: e, each: 1 };
-        let entry = find("hybster-pillars").expect("it is a protocol");
+        let entry = in_pillars(EXAMPLES.split.rules.name).expect("it can be split");
         let mut group = split(entry, f, pillars, e, Tuning::default());
         group.level(&mut Unwatched);
         group.take_traffic();
