@@ -7,11 +7,11 @@ use pentarchy_core::designated_replier::ResultDigest;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, View};
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, Reply, ToClient};
-use pentarchy_core::protocol::{Protocol as _, Timeouts};
+use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::quorum::Quorums;
 use pentarchy_core::wire::Wire;
+use pentarchy_protocols::DEFAULT;
 use pentarchy_protocols::common::voting_client::VotingClient;
-use pentarchy_protocols::minbft::MinBft;
 use std::collections::BTreeSet;
 
 const LIAR: ReplicaId = ReplicaId(2);
@@ -34,7 +34,7 @@ fn honest(number: u64) -> Bytes {
 
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
-    let quorums = MinBft::RULES.client_quorums(Quorums { n: 3, f: 1 });
+    let quorums = DEFAULT.rules.client_quorums(Quorums { n: 3, f: 1 });
     let client = VotingClient::new(ClientId([1; 32]), quorums, Timeouts::default(), FIRST);
     let mut scene = Scene { client, now: 1, next: FIRST, open: BTreeSet::new() };
     for _ in 0..DEEDS_MAX {

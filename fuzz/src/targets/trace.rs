@@ -1,6 +1,7 @@
 //! The language of golden traces. Only people who change the code write it, but a typing error
 //! must give a message, and what is printed must be stable.
 
+use pentarchy_protocols::{BASELINE, DEFAULT};
 use pentarchy_sim::trace::{TracedProtocol, rewrite};
 
 const LINES_MAX: usize = 64;
@@ -21,14 +22,22 @@ pub fn run(input: &[u8]) {
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {
+    let [group, alone] = [DEFAULT, BASELINE].map(|protocol| protocol.rules.name);
     let texts = [
-        "group minbft n=3\nrequest c1 \"put a 1\" to r0\npending\nstabilize\n----\n\n\
-         status\n----\n",
-        "group minbft n=3 checkpoint=2 window=4 batch=2 in_flight=1\nrequest c1 \"append a 1\"\n\
-         deliver r0 r1\ndrop * r2 Prepare\nround r1\ntimers\nfire r1 2\nadvance 500\n----\n",
-        "# People\ngroup minbft n=3\ncrash r0\npartition r1 | r2\nheal\nagain c1 1\n\
-         fire r1\nstatus\n----\n",
-        "group unreplicated n=1\nrequest c2 \"get a\"\nstabilize\n----\n",
+        format!(
+            "group {group} n=3\nrequest c1 \"put a 1\" to r0\npending\nstabilize\n----\n\n\
+             status\n----\n"
+        ),
+        format!(
+            "group {group} n=3 checkpoint=2 window=4 batch=2 in_flight=1\n\
+             request c1 \"append a 1\"\ndeliver r0 r1\ndrop * r2 Prepare\nround r1\ntimers\n\
+             fire r1 2\nadvance 500\n----\n"
+        ),
+        format!(
+            "# People\ngroup {group} n=3\ncrash r0\npartition r1 | r2\nheal\nagain c1 1\n\
+             fire r1\nstatus\n----\n"
+        ),
+        format!("group {alone} n=1\nrequest c2 \"get a\"\nstabilize\n----\n"),
     ];
-    texts.map(|text| text.as_bytes().to_vec()).to_vec()
+    texts.map(String::into_bytes).to_vec()
 }

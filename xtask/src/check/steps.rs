@@ -156,10 +156,10 @@ fn simulator(checked: &mut Checked, arguments: &[&str]) -> Result<(), Failure> {
     run(&suite::simulator(checked.root)?, checked.root, arguments)
 }
 
-/// Long runs of the protocol that most use, and a quarter as many short ones of every protocol
-/// that is meant to be safe.
+/// Long runs of the default protocol, and a quarter as many short ones of every protocol that is
+/// meant to be safe.
 fn simulate(program: &Path, root: &Path, seeds: u64) -> Result<(), Failure> {
-    run(program, root, &["sim", "--protocol", "minbft", "--seeds", &seeds.to_string()])?;
+    run(program, root, &["sim", "--seeds", &seeds.to_string()])?;
     let some = seeds.div_ceil(4).to_string();
     run(program, root, &["sim", "--protocol", "all", "--seeds", &some, "--requests", "100"])
 }

@@ -55,14 +55,14 @@ mod tests {
         let tree = Tree::of(&[
             ("crates/protocols/src/lib.rs", "pub mod chain;\npub use crate::chain::Chain;\n"),
             ("crates/protocols/src/chain/mod.rs", "use crate::common::votes;\nuse crate::{\n"),
-            ("crates/protocols/src/chain/a.rs", "    minbft::Replica,\n// crate::minbft\n"),
+            ("crates/protocols/src/chain/a.rs", "    ring::Replica,\n// crate::ring\n"),
             ("crates/protocols/src/common/mod.rs", "use crate::chain;\nlet chain = 1;\n"),
-            ("crates/protocols/src/minbft/mod.rs", "use my_chain::x;\n"),
+            ("crates/protocols/src/ring/mod.rs", "use my_chain::x;\n"),
             ("docs/protocols/chain.md", ""),
         ]);
         let expected = [
-            "crates/protocols/src/minbft: protocol minbft has no page docs/protocols/minbft.md",
-            "crates/protocols/src/chain/a.rs:1: chain may not use minbft",
+            "crates/protocols/src/ring: protocol ring has no page docs/protocols/ring.md",
+            "crates/protocols/src/chain/a.rs:1: chain may not use ring",
             "crates/protocols/src/common/mod.rs:1: common may not use chain",
         ];
         assert_eq!(shown(&protocols(&tree)), expected);
