@@ -489,7 +489,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("zyzzyva.certificate-not-kept", "a certificate is not in the log").unclaimed(),
     mutant("zyzzyva.final-with-f", "f COMMITs make a slot final").unclaimed(),
     mutant("zyzzyva.never-convicts", "contradicting orders prove nothing").unclaimed(),
-    mutant("zyzzyva.other-order-forgotten", "an objection to another order has no end of its own"),
+    mutant("frame.waits-for-what-is-installed", "who waits goes on when a state has made it final"),
+    mutant("frame.other-order-forgotten", "an objection to another order has no end of its own"),
     mutant("zyzzyva.order-not-kept", "what is executed is not in the log"),
     mutant("zyzzyva.any-history-is-good", "an order is followed whatever history it names")
         .unclaimed(),

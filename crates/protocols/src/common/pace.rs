@@ -190,6 +190,12 @@ impl Pace {
         self.slow
     }
 
+    /// At the end of which window something was last seen of a primary's pace.
+    #[must_use]
+    pub fn seen_at(&self, primary: ReplicaId) -> Option<Millis> {
+        self.records[usize::from(primary.0)].map(|(_, at)| at)
+    }
+
     /// Whether it is time to judge.
     #[must_use]
     pub fn is_due(&self, now: Millis) -> bool {

@@ -196,7 +196,7 @@ impl Protocol for Hybster {
     }
 
     fn assert_invariants(&self) {
-        self.frame.assert_invariants();
+        self.frame.assert_invariants(self.last_final());
         assert_eq!(self.frame.is_entered(), self.phase == Phase::Entered);
         let view = |opening: &Option<Opening>| opening.as_ref().map(|it| it.entry.view());
         assert_eq!(view(&self.opening).unwrap_or_default(), self.frame.entered);

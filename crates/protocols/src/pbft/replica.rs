@@ -208,7 +208,7 @@ impl<V: Variant> Protocol for Pbft<V> {
     }
 
     fn assert_invariants(&self) {
-        self.frame.assert_invariants();
+        self.frame.assert_invariants(self.last_final());
         assert_eq!(self.frame.is_entered(), self.phase == Phase::Entered);
         assert_eq!(self.opening.is_some(), self.frame.entered > View(0));
         assert_eq!(self.window.low(), self.frame.stable.slot);

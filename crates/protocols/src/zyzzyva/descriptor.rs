@@ -18,6 +18,8 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
         // Where all replicas have to answer a query, one of them has the state of the handover.
         "epochs.reads-before-base",
         // What is executed before it is final can be taken back.
+        "frame.other-order-forgotten",
+        "frame.waits-for-what-is-installed",
         "executor.clients-not-rolled-back",
         "executor.other-view-not-told",
         "executor.reads-what-may-be-taken-back",

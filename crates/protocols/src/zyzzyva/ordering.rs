@@ -159,7 +159,7 @@ impl<V: Variant> Zyzzyva<V> {
 
     /// Whether an order rests on what this replica executed. If not, either the primary contradicts
     /// itself, and what it ordered before proves that; or it does not know what its view began
-    /// with.
+    /// with; or a quorum has left the view and made something else stable.
     fn follows(
         &mut self,
         order: &Verified<Message>,

@@ -259,7 +259,7 @@ impl<V: Variant> Protocol for Zyzzyva<V> {
     }
 
     fn assert_invariants(&self) {
-        self.frame.assert_invariants();
+        self.frame.assert_invariants(self.last_final);
         let (low, executed) = (self.frame.stable.slot, self.frame.executed);
         assert_eq!(self.frame.is_entered(), self.phase == Phase::Entered);
         assert_eq!(self.opening.is_some(), self.frame.entered > View(0));

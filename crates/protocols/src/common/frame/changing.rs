@@ -118,7 +118,7 @@ impl<C: Framed> Frame<C> {
         if self.own.asked.is_some_and(|asked| asked >= view) || self.is_primary() {
             return;
         }
-        self.own.asked = Some(view);
+        (self.own.asked, self.own.has_reason) = (Some(view), true);
         if !mutant!("frame.never-asks") {
             self.reason = reason;
             Self::send(To::All, Shared::RequestViewChange { view }, out);
@@ -167,14 +167,15 @@ impl<C: Framed> Frame<C> {
         self.time_asks(out);
     }
 
-    /// No longer finds the primary slow when no request has waited or was executed here for as long
-    /// as asks count: the primary has had nothing to order since. If it is slow again it is
-    /// objected to again. Otherwise a faulty replica could choose, in a quiet time of hours, when
-    /// to add its ask. Whether this replica ticks does not matter: a faulty one could see to that.
+    /// No longer finds the primary slow when this replica has seen nothing of the primary's pace
+    /// for as long as asks count. If it is slow again it is objected to again. Otherwise a faulty
+    /// replica could choose, in a quiet time of hours, when to add its ask. Whether this replica
+    /// ticks does not matter: a faulty one could see to that.
     fn end_objection(&mut self, out: &mut Effects<C>) {
-        let is_idle = self.pending.is_empty() && self.executed == self.idle.0;
-        self.idle = (self.executed, if is_idle { self.idle.1 + 1 } else { 0 });
-        if self.idle.1 > ASK_AGE_MAX && self.pace.is_slow() {
+        let seen_at = self.pace.seen_at(self.membership.primary(self.view));
+        let (before, times) = self.unseen;
+        self.unseen = (seen_at, if seen_at == before { times + 1 } else { 0 });
+        if self.unseen.1 > ASK_AGE_MAX && self.pace.is_slow() {
             mark!("frame/objection_ended");
             self.pace.pause();
             self.reconsider(out);
@@ -185,6 +186,7 @@ impl<C: Framed> Frame<C> {
     pub(super) fn withdraw_ask(&mut self) {
         if let Some(asked) = self.own.asked.take() {
             (self.own.ask, self.own.withdrawn) = (None, asked);
+            self.own.has_reason = false;
             self.asks.withdraw(self.me);
         }
     }

@@ -183,6 +183,8 @@ pub trait Checkpointing: Core {
             self.resume_behind(slot, out);
         }
         self.advance(out);
+        let last_final = self.last_final();
+        self.frame_mut().note_installed(last_final, out);
         self.check_behind(out);
     }
 

@@ -105,11 +105,12 @@ impl<C: Framed> Frame<C> {
         }
     }
 
-    /// The primary gave others another order than this replica, as a correct one never does. This
-    /// replica objects until the view ends.
+    /// What the primary orders, or a quorum executed, contradicts the order that this replica
+    /// executed. In a view that goes on, only a faulty primary can cause that; a correct one can if
+    /// a quorum has left its view. This replica objects until the view ends.
     pub fn object_to_order(&mut self, reason: &'static str, out: &mut Effects<C>) {
         if self.judges() {
-            self.has_other_order = !mutant!("zyzzyva.other-order-forgotten");
+            self.has_other_order = !mutant!("frame.other-order-forgotten");
             self.ask(self.view.next(), reason, out);
         }
     }

@@ -126,7 +126,8 @@ pub struct Frame<C: Framed> {
     pub fill_timer: Option<Slot>,
     /// Whether it has run out.
     pub is_unfilled: bool,
-    /// Whether the primary of this view gave others another order than this replica.
+    /// Whether the order that this replica executed, and that of the primary or of a quorum, differ
+    /// in this view.
     pub(super) has_other_order: bool,
     /// The slots that the primary is to fill next, and since when it can know of each.
     pub fill_demands: VecDeque<(Slot, Demand)>,
@@ -164,9 +165,9 @@ pub struct Frame<C: Framed> {
     pub resend_armed: bool,
     /// Whether what others ask for will grow older.
     pub asks_timed: bool,
-    /// What this replica had executed when asks last grew older, and how often they have since it
-    /// had anything to execute.
-    pub idle: (Slot, u64),
+    /// When something was last seen of the pace of this view's primary, and how often asks have
+    /// grown older since.
+    pub(super) unseen: (Option<Millis>, u64),
     /// Whether missing envelopes will be asked for.
     pub fetch_armed: bool,
     /// Resend ticks since the start; rotates whom to ask.
@@ -189,6 +190,8 @@ pub struct Own<C: Framed> {
     pub ask: Option<Verified<C::Message>>,
     /// The highest view for which it asks.
     pub asked: Option<View>,
+    /// Whether it decided to ask by itself: hand-written schedules have it ask for no reason.
+    pub(super) has_reason: bool,
     /// The view for which it asked last, of the asks that it withdrew: one that comes back later
     /// does not count.
     pub withdrawn: View,
@@ -198,7 +201,7 @@ pub struct Own<C: Framed> {
 
 impl<C: Framed> Default for Own<C> {
     fn default() -> Self {
-        Self { ask: None, asked: None, withdrawn: View(0), view_change: None }
+        Self { ask: None, asked: None, has_reason: false, withdrawn: View(0), view_change: None }
     }
 }
 
@@ -267,7 +270,7 @@ impl<C: Framed> Frame<C> {
             gap: None,
             resend_armed: false,
             asks_timed: false,
-            idle: (Slot(0), 0),
+            unseen: (None, 0),
             fetch_armed: false,
             ticks: 0,
         }
@@ -315,7 +318,7 @@ impl<C: Framed> Frame<C> {
     }
 
     /// Asserts what holds between events.
-    pub fn assert_invariants(&self) {
+    pub fn assert_invariants(&self, last_final: Slot) {
         assert!(self.entered <= self.view);
         let asks_on = self.own.asked.is_some_and(|asked| asked > self.view);
         assert!(
@@ -329,6 +332,8 @@ impl<C: Framed> Frame<C> {
             self.view
         );
         self.assert_that_asks_end();
+        let is_late = self.waits.is_overdue;
+        assert!(!is_late || self.waits.wanted > last_final, "what it waits for is final");
         assert!(self.next_slot > self.stable.slot);
         let of_author = C::KINDS_PER_SLOT * self.tuning.window_slots as usize + C::KINDS_OF_NO_SLOT;
         assert!(self.early.len() <= self.membership.n() * of_author);
@@ -340,7 +345,7 @@ impl<C: Framed> Frame<C> {
 
     /// In a working view a replica asks for another one only for as long as it has a reason.
     fn assert_that_asks_end(&self) {
-        if !self.is_entered() || self.own.asked.is_none() {
+        if !self.is_entered() || self.own.asked.is_none() || !self.own.has_reason {
             return;
         }
         let waits = self.request_timer.is_some();

@@ -58,13 +58,23 @@ impl<C: Framed> Frame<C> {
         }
     }
 
+    /// A state was installed. What is final with it nobody waits for any more, nor for what was
+    /// taken back before: its clients ask again.
+    pub(super) fn note_installed(&mut self, last_final: Slot, out: &mut Effects<C>) {
+        if !mutant!("frame.waits-for-what-is-installed") {
+            self.waits.wanted = self.waits.wanted.min(self.executed);
+            self.await_final(last_final, out);
+        }
+    }
+
     /// What somebody waits for is not final in time.
     pub(super) fn on_final_timeout(&mut self, slot: Slot, last_final: Slot, out: &mut Effects<C>) {
         if self.waits.timer != Some(slot) {
             return;
         }
         self.waits.timer = None;
-        if self.judges() && slot > last_final {
+        // While it fetches a state, it does not know what is final.
+        if self.judges() && !self.is_fetching() && slot > last_final {
             mark!("frame/final_timeout");
             self.waits.is_overdue = true;
             self.ask(self.view.next(), "what was executed did not become final", out);

@@ -167,7 +167,7 @@ impl<V: Variant> Protocol for OnUsig<V> {
     }
 
     fn assert_invariants(&self) {
-        self.frame.assert_invariants();
+        self.frame.assert_invariants(self.last_final());
         assert_eq!(self.frame.is_entered(), self.phase == Phase::Entered);
         let entry = self.entry.as_ref().map(Opened::view);
         assert_eq!(entry.unwrap_or_default(), self.frame.entered);

@@ -1,6 +1,7 @@
 //! Primaries that are slow or lie.
 
 use super::*;
+use crate::common::asks::ASK_AGE_MAX;
 
 /// A second in which each request is `late` milliseconds under way, as both backups see it; time
 /// begins with `from`.
@@ -105,6 +106,22 @@ fn an_objection_does_not_outlast_a_quiet_time() {
     assert!(asks(&group));
 }
 
+/// The same if the group orders on, but only large requests, which say nothing of the primary's
+/// pace.
+#[test]
+fn an_objection_does_not_outlast_what_shows_that_the_primary_is_slow() {
+    let mut group = with_one_that_objects();
+    let large: &'static [u8] = &[0; 16 << 10];
+    for number in 0..6 {
+        assert!(asks(&group));
+        group.request(&ALL, 1, 100 + number, large);
+        group.settle();
+        group.fire(1, |timer| *timer == Timer::Asks);
+        group.settle();
+    }
+    assert!(!asks(&group));
+}
+
 /// r1 finds the primary slow, and meanwhile a request that the primary leaves out is overdue. Then
 /// the primary is fast, with all other requests. The overdue one gets its time anew: r1 must go on
 /// asking because of it.
@@ -145,6 +162,58 @@ fn an_objection_of_a_replica_that_asked_already_ends_too() {
         group.settle();
     }
     assert!(!asks(&group));
+}
+
+/// r1 asks for another view, and nothing is open there, so it does not tick. A peer that ticks
+/// hears its ask again after ten ticks, if the first answer was lost.
+#[test]
+fn a_quiet_replica_repeats_its_ask_to_one_that_ticks() {
+    let mut group = with_one_that_objects();
+    group.repair();
+    for _ in 0..=ASK_AGE_MAX {
+        assert!(is_heard(&group, 1, 2));
+        group.fire(2, |timer| *timer == Timer::Asks);
+    }
+    assert!(!is_heard(&group, 1, 2));
+    group.cut.insert((1, 2));
+    tick(&mut group, 2);
+    group.cut.clear();
+    tick(&mut group, 2);
+    assert!(!is_heard(&group, 1, 2), "it answers once in ten ticks");
+    group.fire(1, |timer| *timer == Timer::Asks);
+    tick(&mut group, 2);
+    assert!(is_heard(&group, 1, 2));
+}
+
+/// r2 is in no working view and forgets no ask. When view 1 begins, an old ask for view 2 must not
+/// add up with one that r2 makes there.
+#[test]
+fn a_replica_that_enters_a_view_forgets_old_asks_for_a_later_one() {
+    let mut group = Group::new(1);
+    group.leave(&[2], View(1), true);
+    let mut out = Effects::default();
+    let core = &mut group.replicas[2].core;
+    core.frame.hear_ask(ReplicaId(0), View(2), Signature([0; 64]));
+    core.try_leave(&mut out);
+    group.carry_out(ReplicaId(2), out);
+    for _ in 0..=ASK_AGE_MAX {
+        group.fire(2, |timer| *timer == Timer::Asks);
+    }
+    assert!(is_heard(&group, 0, 2));
+    group.leave(&[0, 1], View(1), false);
+    group.settle();
+    assert!(group.replicas[2].core.frame.is_entered() && group.view(2) == 1);
+    assert!(!is_heard(&group, 0, 2));
+}
+
+/// Whether an ask of one replica counts at another.
+fn is_heard(group: &Group, of: u16, at: usize) -> bool {
+    group.replicas[at].core.frame.asks.of(ReplicaId(of)).is_some()
+}
+
+fn tick(group: &mut Group, id: u16) {
+    group.step(id, Event::Timeout(Timer::Resend));
+    group.settle();
 }
 
 /// Who signs another state than the group's does not lead, neither now nor when its turn comes.
