@@ -1,6 +1,6 @@
 //! The keys that members share in pairs, and the MACs under them: an author makes one for each
 //! receiver, and each receiver checks its own
-//! ([`MacVector`](pentarchy_core::mac_vector::MacVector)).
+//! ([`MacVector`]).
 
 use crate::costs;
 use crate::keys::{KeyPair, channel_public};
