@@ -118,13 +118,16 @@ impl Succession {
         Slot(self.handover.base.slot.0 + self.inherits.len() as u64)
     }
 
-    /// The batches that are inherited, if these bodies are theirs, in order, and keep the bounds of
-    /// batches.
+    /// The batches that are inherited, if these bodies are theirs, in order, keep the bounds of
+    /// batches, and hold only envelopes that their clients made. The digest of a batch does not
+    /// name what proves that: with the same digest, one body may prove it and another not.
     #[must_use]
-    pub fn batches(&self, bodies: &[Body]) -> Option<Vec<Arc<Batch>>> {
+    pub fn batches(&self, bodies: &[Body], verifier: &dyn Verifier) -> Option<Vec<Arc<Batch>>> {
         let named = |(digest, body): (&Digest, &Body)| {
             let batch = body.batch().filter(|batch| batch.digest == *digest)?;
-            batch.within_limits().then(|| Arc::new(batch))
+            let envelopes: Vec<&Envelope> = batch.envelopes.iter().map(|it| &**it).collect();
+            let is_sound = batch.within_limits() && verifier.envelopes(&envelopes);
+            is_sound.then(|| Arc::new(batch))
         };
         let is_whole = bodies.len() == self.inherits.len();
         is_whole.then(|| self.inherits.iter().zip(bodies).map(named).collect())?

@@ -8,7 +8,6 @@ use crate::observed::Observed;
 use crate::replying::SlotResults;
 use crate::store::Disk;
 use crate::wedging::{FromAuthority, Inheritance, ToAuthority};
-use pentarchy_core::batch::Batch;
 use pentarchy_core::epochs::Handover;
 use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::ids::Slot;
@@ -18,7 +17,6 @@ use pentarchy_core::ports::replica::wedging;
 use pentarchy_core::protocol::Authority;
 use pentarchy_core::succession::{Body, Issued, Report, SignedReport, Succession};
 use pentarchy_storage::kept::Then;
-use std::sync::Arc;
 use tracing::{error, info, warn};
 
 impl<D: Disk> Machine<'_, D> {
@@ -119,8 +117,10 @@ impl<D: Disk> Machine<'_, D> {
         if ends < self.epoch() || self.ended.is_some() {
             return Ok(());
         }
-        let is_valid = issued.is_valid(self.membership(), &*self.engine.verifier);
-        let Some(batches) = issued.succession.batches(bodies).filter(|_| is_valid) else {
+        let verifier = &*self.engine.verifier;
+        let is_valid = issued.is_valid(self.membership(), verifier);
+        let batches = issued.succession.batches(bodies, verifier).filter(|_| is_valid);
+        let Some(batches) = batches else {
             self.refuse_authority();
             return Ok(());
         };
@@ -187,9 +187,8 @@ impl<D: Disk> Machine<'_, D> {
         let handover = &succession.handover;
         let done = (self.executor.executed().0 - handover.base.slot.0) as usize;
         for batch in &batches[done..] {
-            let batch = self.authentic(batch);
             let results = SlotResults::for_clients(&self.engine.core.rules());
-            self.run(self.executor.executed().next(), &batch, results, driver)?;
+            self.run(self.executor.executed().next(), batch, results, driver)?;
         }
         let base = Base { slot: self.executor.executed(), state: self.executor.checkpoint() };
         self.check_service()?;
@@ -200,14 +199,5 @@ impl<D: Disk> Machine<'_, D> {
         driver.observe(Observed::Ended(&handover));
         // The next epoch rests on it.
         self.when_saved(Then::Ended(handover), driver)
-    }
-
-    /// A batch without the envelopes that no client made: liars may have ordered such, and reported
-    /// them. Every replica leaves out the same ones.
-    fn authentic(&self, batch: &Arc<Batch>) -> Arc<Batch> {
-        let verifier = &self.engine.verifier;
-        let envelopes = batch.envelopes.iter().filter(|envelope| verifier.envelope(envelope));
-        let envelopes = envelopes.cloned().collect();
-        Arc::new(Batch { time: batch.time, envelopes, digest: batch.digest })
     }
 }

@@ -164,17 +164,25 @@ fn what_was_executed_and_is_not_inherited_is_taken_back() {
     assert_eq!(group.replicas.each_ref().map(|it| it.status().counters.diverged), [0; 3]);
 }
 
-/// Liars may have ordered it, and reported that they did.
+/// A liar hands over what was ordered, with another proof of who made it: the digest is the same.
 #[test]
-fn an_inherited_request_that_no_client_made_is_left_out() {
+fn bodies_that_do_not_prove_their_clients_are_refused_until_others_come() {
     let mut group = Group::new::<SOUND>();
+    group.order(&[1]);
+    stop(&mut group);
+    let right = group.issued(Base::default(), 1);
     let forged = ToReplica::from_bytes(&request(client(1), 1, false));
     let Ok(ToReplica::Request(envelope)) = forged else { unreachable!() };
-    group.ordered.push(Arc::new(Proposal::new(Millis(1), vec![Item::Whole(envelope)])));
-    stop(&mut group);
+    let time = group.ordered[0].time;
+    let forged = Arc::new(Proposal::new(time, vec![Item::Whole(envelope)]));
+    let ordered = std::mem::replace(&mut group.ordered[0], forged);
+    assert_eq!(group.ordered[0].digest(), ordered.digest());
     group.tell(&group.issued(Base::default(), 1));
-    assert_eq!((group.epochs(), group.requests()), ([1; 3], [0; 3]));
-    assert_eq!(group.states()[0].slot, Slot(1), "its slot is used up");
+    assert_eq!((group.epochs(), group.requests()), ([0; 3], [1, 1, 0]));
+    let refused = group.replicas.each_ref().map(|it| it.status().counters.authority_refused);
+    assert_eq!(refused, [1; 3]);
+    group.tell(&right);
+    assert_eq!((group.epochs(), group.requests()), ([1; 3], [1; 3]));
     group.assert_equal_states();
 }
 
