@@ -14,7 +14,7 @@ use crate::epochs::Handover;
 use crate::ids::{Epoch, ReplicaId, Slot};
 use crate::limits::{HISTORY_SLOTS_MAX, REPLICAS_MAX};
 use crate::membership::{Life, Membership};
-use crate::ports::replica::wedging::History;
+use crate::ports::replica::wedging::{History, has_room};
 use crate::request::Envelope;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
@@ -115,7 +115,7 @@ impl Succession {
     /// The last slot before the next epoch.
     #[must_use]
     pub fn end(&self) -> Slot {
-        Slot(self.handover.base.slot.0 + self.inherits.len() as u64)
+        Slot(self.handover.base.slot.0.saturating_add(self.inherits.len() as u64))
     }
 
     /// The batches that are inherited, if these bodies are theirs, in order, keep the bounds of
@@ -140,7 +140,11 @@ impl Wire for Succession {
         to.sequence(&self.inherits);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { handover: Handover::decode(from)?, inherits: from.sequence(HISTORY_SLOTS_MAX)? })
+        let handover = Handover::decode(from)?;
+        if !has_room(handover.base) {
+            return Err(Malformed);
+        }
+        Ok(Self { handover, inherits: from.sequence(HISTORY_SLOTS_MAX)? })
     }
 }
 
@@ -191,5 +195,28 @@ impl Body {
     pub fn batch(&self) -> Option<Batch> {
         let named = |digest: &Digest| self.named.iter().find(|it| it.digest == *digest).cloned();
         self.proposal.complete(named)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::membership::Base;
+    use alloc::vec;
+
+    #[test]
+    fn a_succession_at_the_end_of_numbers_is_malformed() {
+        let succession = |slot, batches| {
+            let base = Base { slot: Slot(slot), state: Digest::default() };
+            let handover = Handover { epoch: Epoch(0), base, lives: Vec::new() };
+            Succession { handover, inherits: vec![Digest::default(); batches] }
+        };
+        for (slot, batches) in [(u64::MAX, 2), (u64::MAX - 2, 3), (u64::MAX, 0)] {
+            let it = succession(slot, batches);
+            assert_eq!(it.end(), Slot(u64::MAX));
+            assert_eq!(Succession::from_bytes(&it.to_bytes()), Err(Malformed));
+        }
+        let it = succession(u64::MAX - HISTORY_SLOTS_MAX as u64 - 1, HISTORY_SLOTS_MAX);
+        assert_eq!(Succession::from_bytes(&it.to_bytes()).as_ref(), Ok(&it));
     }
 }

@@ -52,24 +52,29 @@ impl History {
     /// Its last slot.
     #[must_use]
     pub fn end(&self) -> Slot {
-        Slot(self.base.slot.0 + self.batches.len() as u64)
+        Slot(self.base.slot.0.saturating_add(self.batches.len() as u64))
     }
 
     /// What a slot orders; none if that is not behind the base, or behind the end.
     #[must_use]
     pub fn batch(&self, slot: Slot) -> Option<&Digest> {
-        let index = slot.0.checked_sub(self.base.slot.0 + 1)?;
+        let index = slot.0.checked_sub(self.base.slot.0)?.checked_sub(1)?;
         self.batches.get(usize::try_from(index).ok()?)
     }
 
     /// Whether both order the same in each slot up to this one of which both say what it orders.
     #[must_use]
     pub fn agrees_with(&self, other: &Self, upto: Slot) -> bool {
-        let slots = self.base.slot.0 + 1..=self.end().min(upto).0;
-        slots
-            .map(Slot)
-            .all(|slot| other.batch(slot).is_none_or(|theirs| self.batch(slot) == Some(theirs)))
+        let slots = (1..).map_while(|behind| self.base.slot.0.checked_add(behind)).map(Slot);
+        let mut ordered = slots.zip(&self.batches).take_while(|(slot, _)| *slot <= upto);
+        ordered.all(|(slot, mine)| other.batch(slot).is_none_or(|theirs| mine == theirs))
     }
+}
+
+/// Whether a state leaves room for all slots that a history may have behind it, and for one behind
+/// those: nobody who counts on from there comes to the end of numbers.
+pub(crate) const fn has_room(base: Base) -> bool {
+    base.slot.0.checked_add(HISTORY_SLOTS_MAX as u64 + 1).is_some()
 }
 
 impl Wire for History {
@@ -78,7 +83,11 @@ impl Wire for History {
         to.sequence(&self.batches);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { base: Base::decode(from)?, batches: from.sequence(HISTORY_SLOTS_MAX)? })
+        let base = Base::decode(from)?;
+        if !has_room(base) {
+            return Err(Malformed);
+        }
+        Ok(Self { base, batches: from.sequence(HISTORY_SLOTS_MAX)? })
     }
 }
 
@@ -126,5 +135,23 @@ mod tests {
         assert!(agrees(&history(4, &[9]), 9), "nothing is said twice");
         let other = history(1, &[2, 9]);
         assert!(agrees(&other, 2) && !agrees(&other, 3));
+    }
+
+    #[test]
+    fn a_history_at_the_end_of_numbers_breaks_nobody() {
+        const MAX: u64 = u64::MAX;
+        for (base, batches) in [(MAX, &[1, 2][..]), (MAX - 2, &[1, 2, 3]), (MAX, &[])] {
+            let it = history(base, batches);
+            assert_eq!(it.end(), Slot(MAX));
+            assert_eq!(it.batch(Slot(MAX)).is_some(), base < MAX);
+            let others = [it.clone(), history(0, &[1, 2]), history(MAX - 1, &[2])];
+            assert!(others.iter().all(|other| it.agrees_with(other, Slot(MAX))));
+            assert!(others.iter().all(|other| other.agrees_with(&it, Slot(MAX))));
+            assert_eq!(History::from_bytes(&it.to_bytes()), Err(Malformed));
+        }
+        let last = MAX - HISTORY_SLOTS_MAX as u64 - 1;
+        let it = history(last, &[1]);
+        assert_eq!(History::from_bytes(&it.to_bytes()), Ok(it));
+        assert_eq!(History::from_bytes(&history(last + 1, &[1]).to_bytes()), Err(Malformed));
     }
 }
