@@ -149,10 +149,12 @@ impl<D: Disk> Machine<'_, D> {
             return self.come_to_the_end(&inheritance, driver);
         }
         let Base { slot, state } = inheritance.succession.handover.base;
-        self.wedging.inheritance = Some(inheritance);
-        if self.executor.executed() > slot {
+        if self.differs_from(&inheritance.succession)
+            && !std::mem::replace(&mut self.wedging.has_diverged, true)
+        {
             self.on_diverged(self.executor.executed(), driver);
         }
+        self.wedging.inheritance = Some(inheritance);
         if slot == Slot(0) {
             error!("nobody can give the group's first state to this replica");
             return Ok(());
@@ -165,16 +167,36 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// Whether what was executed here is the state with which the next epoch begins, or leads from
-    /// it on as the authority says.
+    /// it on as the authority says. A state that the epoch certified leads on from every one before
+    /// that the authority may choose.
     fn is_in_line(&self, succession: &Succession) -> bool {
         let (base, executed) = (succession.handover.base, self.executor.executed());
+        let slots = base.slot..=succession.end();
         let own = self.wedging.history.as_ref();
-        let kept = self.executor.snapshot(base.slot);
-        let knows_base = own.is_some_and(|own| own.base == base)
-            || kept.is_some_and(|kept| kept.digest == base.state);
-        knows_base
-            && (base.slot..=succession.end()).contains(&executed)
-            && own.is_none_or(|own| own.agrees_with(&succession.history(), executed))
+        // Each member with a core began the epoch with its state.
+        let holds = |it: Base| {
+            self.has_state(it) == Some(true) || own.is_some() && it == self.membership().base
+        };
+        let knows_base = holds(base)
+            || own.is_some_and(|own| slots.contains(&own.base.slot) && holds(own.base))
+            || base == Base::default() && executed == Slot(0);
+        knows_base && slots.contains(&executed) && !self.differs_from(succession)
+    }
+
+    /// Whether something that was executed here is known to be other than what the authority says,
+    /// or than what the epoch certified, or lies behind the end.
+    fn differs_from(&self, succession: &Succession) -> bool {
+        let executed = self.executor.executed();
+        let differs = |base| self.has_state(base) == Some(false);
+        let own_differs = self.wedging.history.as_ref().is_some_and(|own| {
+            differs(own.base) || !own.agrees_with(&succession.history(), executed)
+        });
+        executed > succession.end() || differs(succession.handover.base) || own_differs
+    }
+
+    /// Whether this replica had this state behind its slot; none if it does not know any more.
+    fn has_state(&self, base: Base) -> Option<bool> {
+        self.executor.snapshot(base.slot).map(|kept| kept.digest == base.state)
     }
 
     /// Executes what of the inherited batches was not executed yet. Then the epoch is over.

@@ -59,6 +59,8 @@ pub struct Wedging {
     pub history: Option<History>,
     /// With what the next epoch begins, until this replica has made that its own.
     pub inheritance: Option<Inheritance>,
+    /// It is known, and was told, that what was executed here is something else.
+    pub has_diverged: bool,
 }
 
 /// With what an epoch begins.

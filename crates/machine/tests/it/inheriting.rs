@@ -145,7 +145,65 @@ fn a_replica_that_executed_otherwise_goes_back_to_the_state() {
     (0..20).for_each(|_| group.round());
     assert_eq!(group.epochs(), [1; 3]);
     group.assert_equal_states();
-    assert_eq!(group.replicas.each_ref().map(|it| it.status().counters.diverged), [0, 0, 1]);
+    assert_eq!(diverged(&group), [0, 0, 1]);
+}
+
+fn diverged(group: &Group) -> [u64; 3] {
+    group.replicas.each_ref().map(|it| it.status().counters.diverged)
+}
+
+/// The authority may have heard only of one before it.
+#[test]
+fn a_replica_whose_last_state_is_behind_the_chosen_one_goes_on() {
+    let mut group = Group::new::<SOUND>();
+    (0..3).for_each(|_| group.order(&[1, 2]));
+    group.order(&[1]);
+    let [ahead, _, chosen] = stop(&mut group);
+    assert_eq!((ahead.slot, chosen.slot), (Slot(4), Slot(2)));
+    let kept = group.replicas[0].machine.executor().snapshot(chosen.slot);
+    assert!(kept.is_none(), "it has let go of the chosen one");
+    group.tell(&group.issued(chosen, 2));
+    assert_eq!((group.epochs(), diverged(&group)), ([1; 3], [0; 3]));
+    assert_eq!(group.states()[0].slot, Slot(4));
+    group.assert_equal_states();
+}
+
+/// Its core names the state that the others have too, and its service has another one.
+#[test]
+fn a_replica_that_has_not_the_state_that_its_core_names_fetches_it() {
+    let mut other = Group::new::<SOUND>();
+    other.order(&[1, 2]);
+    misled(&mut other.replicas[2], 2);
+    let wrong = other.replicas[2].machine.executor().snapshot(Slot(2)).cloned().unwrap();
+    let mut group = Group::new::<SOUND>();
+    (0..2).for_each(|_| group.order(&[1, 2]));
+    let right = group.replicas[2].machine.executor().snapshot(Slot(2)).unwrap().digest;
+    assert_ne!(right, wrong.digest);
+    group.replicas[2].machine.executor_mut().install(wrong).unwrap();
+    group.order(&[1, 2]);
+    let bases = stop(&mut group);
+    assert_eq!(bases, [Base { slot: Slot(2), state: right }; 3]);
+    (0..2).for_each(|_| group.tell(&group.issued(bases[0], 1)));
+    assert_eq!((group.epochs(), diverged(&group)), ([1, 1, 0], [0, 0, 1]), "once");
+    (0..20).for_each(|_| group.round());
+    assert_eq!((group.epochs(), diverged(&group)), ([1; 3], [0, 0, 1]));
+    group.assert_equal_states();
+}
+
+/// It does not know whether what it executed came of that state, and goes back.
+#[test]
+fn a_replica_that_only_lacks_the_state_has_not_diverged() {
+    let mut group = Group::new::<SOUND>();
+    (0..3).for_each(|_| group.order(&[1, 2]));
+    let [base, ..] = stop(&mut group);
+    let executor = group.replicas[2].machine.executor_mut();
+    executor.stable(Slot(3));
+    assert_eq!((executor.executed(), executor.snapshots()), (Slot(3), 0));
+    group.tell(&group.issued(base, 1));
+    assert_eq!((group.epochs(), diverged(&group)), ([1, 1, 0], [0; 3]));
+    (0..20).for_each(|_| group.round());
+    assert_eq!((group.epochs(), diverged(&group)), ([1; 3], [0; 3]));
+    group.assert_equal_states();
 }
 
 #[test]
@@ -161,7 +219,7 @@ fn what_was_executed_and_is_not_inherited_is_taken_back() {
     assert_eq!(group.epochs(), [1; 3]);
     assert_eq!(group.states()[2].slot, Slot(1));
     group.assert_equal_states();
-    assert_eq!(group.replicas.each_ref().map(|it| it.status().counters.diverged), [0; 3]);
+    assert_eq!(diverged(&group), [0; 3]);
 }
 
 /// A liar hands over what was ordered, with another proof of who made it: the digest is the same.
