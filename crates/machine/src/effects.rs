@@ -11,7 +11,7 @@ use crate::store::Disk;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
 use pentarchy_core::ids::Slot;
-use pentarchy_core::ports::replica::Output;
+use pentarchy_core::ports::replica::{Output, speculation};
 use pentarchy_storage::kept::Then;
 use std::sync::Arc;
 use tracing::{error, info};
@@ -132,13 +132,19 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// Whether nothing is to come of an output: because nothing is executed behind the end of an
-    /// epoch, whatever its core still orders, or because a state is being installed.
+    /// epoch, whatever its core still orders, or because a state is being installed. What a core
+    /// that has stopped has executed nevertheless is not dropped, but ends the replica.
     fn drops(&self, output: &Output) -> bool {
         let is_of_executor = || {
             let is_stable = matches!(output, Output::Stable { .. } | Output::Fetch { .. });
             is_stable || output.needs_execution_in_step()
         };
-        (self.ended.is_some() && is_of_executor())
+        let executes = matches!(
+            output,
+            Output::Execute { .. } | Output::Speculation(speculation::Output::Speculate { .. })
+        );
+        let is_over = self.ended.is_some() || self.wedging.is_wedged && !executes;
+        (is_over && is_of_executor())
             || self.store.as_ref().is_some_and(|store| store.drops(output))
     }
 

@@ -28,6 +28,8 @@ pub const SOUND: u8 = 0;
 pub const SPECULATES: u8 = 1;
 /// They go on as if nobody had stopped them.
 pub const GOES_ON: u8 = 2;
+/// When they have stopped they still say what is to become of states, in each round.
+pub const TALKS_ON: u8 = 3;
 
 /// The head orders this.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -168,6 +170,9 @@ impl<const KIND: u8> Protocol for Stopping<KIND> {
                 assert!(slot <= self.history().end(), "{slot} is none that it ordered");
             }
             Event::Input(Input::Compact) => self.keep_again(out),
+            Event::Input(Input::Round { .. }) if self.is_wedged && KIND == TALKS_ON => {
+                self.talk_on(out);
+            }
             _ if self.is_wedged && KIND != GOES_ON => {}
             Event::Input(Input::Request { envelope, .. }) if self.me == HEAD => {
                 self.waiting.push(envelope);
@@ -229,6 +234,15 @@ impl<const KIND: u8> Stopping<KIND> {
         if self.is_wedged {
             out.persist(Record::Wedged);
         }
+    }
+
+    fn talk_on(&self, out: &mut Effects<Self>) {
+        let (slot, state, from) = (self.executed, Digest::default(), [HEAD].into_iter().collect());
+        out.output(Output::Stable { slot: slot.next(), state });
+        out.output(Output::Fetch { slot: slot.next(), state, from });
+        out.output(speculation::Output::Commit { upto: slot });
+        out.output(speculation::Output::Rollback { after: Slot(0) });
+        out.output(Output::Checkpoint { slot });
     }
 
     fn rest_on(&mut self, base: Base) {

@@ -3,7 +3,7 @@
 
 use crate::bench::{Bench, client, membership, request};
 use crate::keys::{Eyes, by_authority};
-use crate::stopping::{GOES_ON, HEAD, SOUND, Stopping};
+use crate::stopping::{GOES_ON, HEAD, SOUND, Stopping, TALKS_ON};
 use crate::succession::{Group, take_reports, tell, wedge};
 use bytes::Bytes;
 use pentarchy_core::epochs::{Admission, Handover, Message};
@@ -92,6 +92,27 @@ fn a_core_that_goes_on_behind_its_end_is_stopped() {
     let mut group = Group::new::<GOES_ON>();
     group.tell(&wedge(0));
     group.order(&[1, 2]);
+}
+
+#[test]
+fn nothing_comes_of_what_a_core_that_has_stopped_says_of_states() {
+    let mut group = Group::new::<TALKS_ON>();
+    (0..3).for_each(|_| group.order(&[1, 2]));
+    group.tell(&wedge(0));
+    let base = take_reports(&mut group.replicas[1])[0].report.history.base;
+    assert_eq!(base.slot, Slot(2));
+    let backup = &mut group.replicas[1];
+    backup.round(1, &[]).unwrap();
+    let executor = backup.machine.executor();
+    assert_eq!(executor.executed(), Slot(3));
+    assert_eq!(
+        executor.kept().map(|it| (it.slot, it.digest)).collect::<Vec<_>>(),
+        [(base.slot, base.state)]
+    );
+    assert!(backup.driver.to_peers.iter().all(|(_, kind, _)| *kind != "transfer"));
+    group.tell(&group.issued(base, 1));
+    assert_eq!(group.epochs(), [1; 3]);
+    group.assert_equal_states();
 }
 
 #[test]

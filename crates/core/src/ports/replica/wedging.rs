@@ -15,9 +15,12 @@ pub enum Input {
     /// Stop. In this step the core persists that it has stopped, and says
     /// [`Wedged`](Output::Wedged). From then on, also after a restart, it orders nothing, has
     /// nothing executed and vouches for nothing in this epoch; it may go on serving others what
-    /// they lack. That it has stopped is part of what it persists again at
-    /// [`Compact`](super::Input::Compact). Comes once, and not to a core that said so when it was
-    /// started.
+    /// they lack. The host does nothing more at its [`Stable`](super::Output::Stable),
+    /// [`Checkpoint`](super::Output::Checkpoint) or [`Fetch`](super::Output::Fetch), and nothing
+    /// makes final or takes back what was speculated: the state that the core named stays, and what
+    /// was executed changes only by the authority's word. That the core has stopped is part of what
+    /// it persists again at [`Compact`](super::Input::Compact). Comes once, and not to a core that
+    /// said so when it was started.
     Wedge,
 }
 
