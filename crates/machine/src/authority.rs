@@ -20,8 +20,9 @@ use pentarchy_storage::kept::Then;
 use tracing::{error, info, warn};
 
 impl<D: Disk> Machine<'_, D> {
-    /// The authority outside that ends this group's epochs said this. Before the replica has
-    /// resumed that is lost, and the authority is asked again.
+    /// The authority outside that ends this group's epochs said this. Before the replica has begun
+    /// or resumed that is lost, and the authority is asked again: its core may have stopped, and
+    /// has not said so.
     ///
     /// # Errors
     /// [`Halt`]
@@ -35,6 +36,9 @@ impl<D: Disk> Machine<'_, D> {
         }
         if self.epoch_manager.epochs.authority() == Authority::Members {
             self.refuse_authority();
+            return Ok(());
+        }
+        if !self.has_started {
             return Ok(());
         }
         match said {
@@ -72,7 +76,6 @@ impl<D: Disk> Machine<'_, D> {
         match output {
             wedging::Output::Wedged(history) => {
                 assert!(history.batches.len() <= HISTORY_SLOTS_MAX, "a core orders in its window");
-                self.wedging.is_wedged = true;
                 self.wedging.history = Some(history);
                 self.report(driver);
                 self.inherit(driver)?;

@@ -11,7 +11,7 @@ use crate::store::Disk;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
 use pentarchy_core::ids::Slot;
-use pentarchy_core::ports::replica::{Output, speculation};
+use pentarchy_core::ports::replica::{Output, speculation, wedging};
 use pentarchy_storage::kept::Then;
 use std::sync::Arc;
 use tracing::{error, info};
@@ -59,6 +59,8 @@ impl<D: Disk> Machine<'_, D> {
 
     fn effect(&mut self, effect: CoreEffect, driver: &mut impl Driver) -> Result<(), Halt> {
         self.engine.counters.records += u64::from(matches!(effect, CoreEffect::Persist(_)));
+        // From here on the core is not told to stop again, even if what it says waits for the disk.
+        self.wedging.is_wedged |= is_end(&effect);
         let effect = match &mut self.store {
             Some(store) => {
                 let is_message = is_message(&effect);
@@ -212,4 +214,9 @@ const fn is_message(effect: &CoreEffect) -> bool {
         effect,
         CoreEffect::Send { .. } | CoreEffect::Relay { .. } | CoreEffect::Output(Output::Wedging(_))
     )
+}
+
+/// Whether the core says that it has stopped.
+const fn is_end(effect: &CoreEffect) -> bool {
+    matches!(effect, CoreEffect::Output(Output::Wedging(wedging::Output::Wedged(_))))
 }

@@ -30,6 +30,8 @@ pub const SPECULATES: u8 = 1;
 pub const GOES_ON: u8 = 2;
 /// When they have stopped they still say what is to become of states, in each round.
 pub const TALKS_ON: u8 = 3;
+/// When they start again, they keep once more that they have stopped, and then say so.
+pub const KEEPS_AGAIN: u8 = 4;
 
 /// The head orders this.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -153,6 +155,9 @@ impl<const KIND: u8> Protocol for Stopping<KIND> {
             }
         }
         if core.is_wedged {
+            if KIND == KEEPS_AGAIN {
+                out.persist(Record::Wedged);
+            }
             out.output(wedging::Output::Wedged(core.history()));
         }
         core
@@ -161,6 +166,7 @@ impl<const KIND: u8> Protocol for Stopping<KIND> {
     fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>) {
         match event {
             Event::Input(Input::Wedging(wedging::Input::Wedge)) => {
+                assert!(!self.is_wedged, "it is told so once");
                 self.is_wedged = true;
                 out.persist(Record::Wedged);
                 out.output(wedging::Output::Wedged(self.history()));

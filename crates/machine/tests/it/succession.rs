@@ -117,10 +117,16 @@ impl Group {
 
     /// The last one stops, and goes on from its disk.
     pub fn restart<const KIND: u8>(&mut self, disk: &SlowDisk) -> SlowDisk {
+        let disk = self.reopen::<KIND>(disk);
+        self.round();
+        disk
+    }
+
+    /// The same, before its first round.
+    pub fn reopen<const KIND: u8>(&mut self, disk: &SlowDisk) -> SlowDisk {
         let me = ReplicaId(2);
         let (disk, past) = disk.reopened(identity(me), &membership());
         self.replicas[2] = replica::<KIND>(me, Kept::Log(disk.clone(), Some(past)));
-        self.round();
         disk
     }
 

@@ -3,7 +3,7 @@
 
 use crate::bench::{Bench, client, membership, request};
 use crate::keys::{Eyes, by_authority};
-use crate::stopping::{GOES_ON, HEAD, SOUND, Stopping, TALKS_ON};
+use crate::stopping::{GOES_ON, HEAD, KEEPS_AGAIN, SOUND, Stopping, TALKS_ON};
 use crate::succession::{Group, take_reports, tell, wedge};
 use bytes::Bytes;
 use pentarchy_core::epochs::{Admission, Handover, Message};
@@ -90,6 +90,7 @@ fn a_replica_reports_when_it_is_durable_that_it_has_stopped() {
 #[should_panic(expected = "is ordered behind the end of its epoch")]
 fn a_core_that_goes_on_behind_its_end_is_stopped() {
     let mut group = Group::new::<GOES_ON>();
+    group.round();
     group.tell(&wedge(0));
     group.order(&[1, 2]);
 }
@@ -132,6 +133,29 @@ fn a_replica_that_has_stopped_stays_so_when_it_starts_again() {
     group.order(&[1, 2]);
     assert_eq!(group.replicas[2].machine.executor().executed(), executed);
     tell(&mut group.replicas[2], &wedge(0));
+    assert_eq!(take_reports(&mut group.replicas[2]), reported);
+}
+
+/// The authority speaks before the replica has begun, or before it is durable once more that the
+/// core has stopped.
+#[test]
+fn a_core_that_has_stopped_is_not_told_so_when_it_starts_again() {
+    let (mut group, disk) = Group::with_a_disk::<KEEPS_AGAIN>();
+    group.order(&[1, 2]);
+    group.tell(&wedge(0));
+    disk.settle();
+    group.round();
+    let reported = take_reports(&mut group.replicas[2]);
+    assert_eq!(reported.len(), 1);
+    let disk = group.reopen::<KEEPS_AGAIN>(&disk);
+    for said in [wedge(0), group.issued(Base::default(), 1)] {
+        tell(&mut group.replicas[2], &said);
+    }
+    group.round();
+    tell(&mut group.replicas[2], &wedge(0));
+    assert_eq!(take_reports(&mut group.replicas[2]), [], "it is not durable yet");
+    disk.settle();
+    group.round();
     assert_eq!(take_reports(&mut group.replicas[2]), reported);
 }
 
