@@ -161,7 +161,7 @@ impl Beginning<'_> {
 
     fn afresh<D>(&mut self, service: Box<dyn Service>, memory: Memory) -> Begun<D> {
         let following = Epochs::new(self.me, self.life, self.membership.clone());
-        let executor = Executor::new(self.membership.clone(), service);
+        let executor = self.executor(service);
         let Parts { core, pillar_cores } = self.parts(&following, None, memory);
         let (store, cache, resumes) = (None, None, false);
         let certified = Certificates::default();
@@ -183,8 +183,7 @@ impl Beginning<'_> {
             }
             Memory::Volatile => (base, Memory::Volatile),
         };
-        let mut executor = Executor::new(self.membership.clone(), service);
-        executor.set_authority(self.rules.authority);
+        let mut executor = self.executor(service);
         let (epoch, entries) = (self.membership.epoch, past.entries.len());
         let torn_bytes = past.recovered.torn_bytes;
         let slot = if whole { executed.slot } else { executor.executed() };
@@ -202,6 +201,13 @@ impl Beginning<'_> {
         let (store, cache, resumes) = (None, None, true);
         let certified = Certificates::default();
         Ok(Begun { following, executor, core, pillar_cores, store, cache, certified, resumes })
+    }
+
+    /// With the group's first state.
+    fn executor(&self, service: Box<dyn Service>) -> Executor {
+        let mut executor = Executor::new(self.membership.clone(), service);
+        executor.set_authority(self.rules.authority);
+        executor
     }
 
     fn parts(&mut self, following: &Epochs, fetch: Option<ReplicaSet>, memory: Memory) -> Parts {

@@ -4,22 +4,23 @@
 use crate::bench::{Bench, client, disk, identity, membership, pass, request};
 use crate::disk::SlowDisk;
 use crate::keys::{Eyes, Hand, N, by_authority};
-use crate::stopping::{HEAD, Order, Stopping};
+use crate::stopping::{HEAD, Order, SOUND, Stopping};
 use bytes::Bytes;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::epochs::Handover;
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
-use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Life, Member, Membership};
 use pentarchy_core::protocol::{BadRecord, Memory, Protocol, Setup, Tuning};
 use pentarchy_core::request::{Draft, RequestAuth};
+use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::succession::{Body, Issued, SignedReport, Succession};
 use pentarchy_core::transfer::Transfer;
 use pentarchy_core::wire::Wire;
 use pentarchy_machine::{
     Beginning, Engine, EngineParts, EpochFactory, EpochManager, FromAuthority, HostLimits, Kept,
-    Machine, MachineParts, Resuming, ToAuthority,
+    Machine, MachineParts, Resuming, StateCache, ToAuthority,
 };
 use pentarchy_services::null::Null;
 use std::sync::Arc;
@@ -91,6 +92,43 @@ pub fn replica<const KIND: u8>(me: ReplicaId, kept: Kept<SlowDisk>) -> Bench {
     let mut bench = Bench::of_machine(machine);
     bench.connect(client(1));
     bench
+}
+
+/// Saves nothing.
+struct NoCache;
+
+impl StateCache for NoCache {
+    fn offer(&self, _: &Snapshot) {}
+    fn cooled(&self) -> Option<Snapshot> {
+        None
+    }
+    fn unread(&self) -> Vec<u32> {
+        Vec::new()
+    }
+    fn has_ended(&self) -> bool {
+        false
+    }
+    fn saved(&self) -> Option<Slot> {
+        None
+    }
+}
+
+/// What a replica has executed that begins with this state of an earlier incarnation, and waits to
+/// be admitted.
+pub fn reminded(newest: Snapshot) -> Slot {
+    let (me, membership) = (ReplicaId(2), membership());
+    let life = Life { incarnation: Incarnation(2), ..membership.members[2].life() };
+    let beginning = Beginning {
+        me,
+        life,
+        rules: Stopping::<SOUND>::RULES,
+        membership,
+        factory: &mut Cores::<SOUND>(me),
+        counters: &mut Vec::new(),
+        is_split: false,
+    };
+    let kept = Kept::<SlowDisk>::States(Box::new(NoCache), Some(newest));
+    beginning.begin(Box::new(Null::new()), kept).expect("nothing was kept").executor.executed()
 }
 
 /// A group, and what its head has ordered.

@@ -4,7 +4,7 @@
 use crate::bench::{Bench, client, membership, request};
 use crate::keys::{Eyes, by_authority};
 use crate::stopping::{GOES_ON, HEAD, KEEPS_AGAIN, SOUND, Stopping, TALKS_ON};
-use crate::succession::{Group, take_reports, tell, wedge};
+use crate::succession::{Group, reminded, take_reports, tell, wedge};
 use bytes::Bytes;
 use pentarchy_core::epochs::{Admission, Handover, Message};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, Slot};
@@ -169,6 +169,15 @@ fn a_replica_that_crashed_before_its_stop_was_durable_goes_on() {
     group.restart::<SOUND>(&disk);
     assert_eq!(group.replicas[2].machine.core().status().phase, "normal");
     assert_eq!(take_reports(&mut group.replicas[2]), []);
+}
+
+/// A state says nothing of the members, who are the authority's affair.
+#[test]
+fn a_replica_that_waits_to_be_let_in_goes_on_from_a_state_of_an_earlier_incarnation() {
+    let mut group = Group::new::<SOUND>();
+    (0..2).for_each(|_| group.order(&[1, 2]));
+    let newest = group.replicas[2].machine.executor().latest().cloned().unwrap();
+    assert_eq!((newest.slot, reminded(newest)), (Slot(2), Slot(2)));
 }
 
 fn statuses(bench: &mut Bench) -> usize {
