@@ -169,9 +169,10 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// Answers a query, or has it wait until this replica has executed what the answer must not
-    /// miss, and what it executed cannot be taken back.
+    /// miss, and what it executed cannot be taken back. A replica whose core has stopped answers
+    /// none: others may be in the next epoch, and it does not know what they told clients there.
     fn on_query(&mut self, query: Query<ClientId>, driver: &mut impl Driver) {
-        if self.is_resuming() {
+        if self.is_resuming() || self.wedging.is_wedged {
             self.engine.counters.client_queries_dropped += 1;
             return;
         }
@@ -183,6 +184,9 @@ impl<D: Disk> Machine<'_, D> {
 
     /// Answers the queries for which enough is executed by now.
     pub(crate) fn answer_waiting(&mut self, driver: &mut impl Driver) {
+        if self.wedging.is_wedged {
+            return;
+        }
         for query in self.reads.take(self.executor.readable()) {
             self.run_query(&query, driver);
         }

@@ -3,17 +3,17 @@
 
 use crate::bench::{Bench, client, membership, request};
 use crate::keys::{Eyes, by_authority};
-use crate::stopping::{GOES_ON, HEAD, KEEPS_AGAIN, SOUND, Stopping, TALKS_ON};
-use crate::succession::{Group, reminded, take_reports, tell, wedge};
+use crate::stopping::{GOES_ON, HEAD, KEEPS_AGAIN, SOUND, SPECULATES, Stopping, TALKS_ON};
+use crate::succession::{Group, begin, reminded, take_reports, tell, wedge};
 use bytes::Bytes;
 use pentarchy_core::epochs::{Admission, Handover, Message};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, Slot};
 use pentarchy_core::membership::{Base, Life};
 use pentarchy_core::mutant;
-use pentarchy_core::ports::client::ToReplica;
+use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::protocol::{Protocol, Rules};
 use pentarchy_core::request::{Draft, Request, RequestAuth};
-use pentarchy_core::succession::SignedReport;
+use pentarchy_core::succession::{SignedReport, Succession};
 use pentarchy_core::wire::Wire;
 use pentarchy_machine::{EPOCHS, HostLimits, ToAuthority};
 use std::sync::Arc;
@@ -178,6 +178,44 @@ fn a_replica_that_waits_to_be_let_in_goes_on_from_a_state_of_an_earlier_incarnat
     (0..2).for_each(|_| group.order(&[1, 2]));
     let newest = group.replicas[2].machine.executor().latest().cloned().unwrap();
     assert_eq!((newest.slot, reminded(newest)), (Slot(2), Slot(2)));
+}
+
+/// How many queries a replica answered in a round in which a client asks so many.
+fn answered(bench: &mut Bench, asks: u64) -> usize {
+    let query = |number| ToReplica::Query { number, operation: Bytes::new() }.to_bytes();
+    let asked: Vec<_> = (0..asks).map(|number| (client(1), query(number))).collect();
+    bench.driver.to_clients.clear();
+    bench.round(1, &asked).unwrap();
+    let told = bench.driver.to_clients.iter();
+    told.filter(|(_, told)| matches!(told, ToClient::Answer { .. })).count()
+}
+
+#[test]
+fn a_replica_that_has_stopped_answers_no_queries() {
+    let mut group = Group::new::<SOUND>();
+    group.order(&[1, 2]);
+    assert_eq!(answered(&mut group.replicas[2], 2), 2);
+    group.tell(&wedge(0));
+    assert_eq!(answered(&mut group.replicas[2], 2), 0);
+    assert_eq!(group.replicas[2].status().counters.client_queries_dropped, 2);
+    group.tell(&group.issued(Base::default(), 1));
+    assert_eq!(answered(&mut group.replicas[2], 2), 2);
+}
+
+/// What it executed is final again when it goes back, and the next epoch has not begun.
+#[test]
+fn a_replica_that_has_stopped_answers_no_queries_that_waited() {
+    let mut group = Group::new::<SPECULATES>();
+    group.order(&[1, 2]);
+    let replica = &mut group.replicas[2];
+    assert_eq!(answered(replica, 1), 0);
+    tell(replica, &wedge(0));
+    let ahead = Base { slot: Slot(3), ..Base::default() };
+    let lives = membership().members.iter().map(|it| it.life()).collect();
+    let handover = Handover { epoch: Epoch(0), base: ahead, lives };
+    tell(replica, &begin(Succession { handover, inherits: Vec::new() }, &[0, 1], Vec::new()));
+    assert_eq!(replica.machine.executor().readable(), Some(Slot(0)));
+    assert_eq!(answered(replica, 0), 0);
 }
 
 fn statuses(bench: &mut Bench) -> usize {
