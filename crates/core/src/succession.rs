@@ -6,13 +6,22 @@
 //!
 //! What the authority chooses, and from which reports, is its own affair. A replica checks only
 //! that the authority says it, and that the batches at hand are those that it names.
+//!
+//! Some things are not there yet, and no protocol that is in use may rest on them:
+//! - A report holds no evidence that the epoch certified the state that it names as its base. A
+//!   faulty member can name any state.
+//! - Nothing bounds the times of inherited batches. The group's clock goes on from the latest one.
+//! - There is no prepare phase: the authority names the next epoch in one step, from the reports,
+//!   when this one has stopped.
+//! - Only the lives of devices change from one epoch to the next. The authority can name no other
+//!   members, and no other keys.
 
 use crate::auth::{Signature, Verifier};
 use crate::batch::{Batch, Proposal};
 use crate::digest::{Digest, Domain};
 use crate::epochs::Handover;
 use crate::ids::{Epoch, ReplicaId, Slot};
-use crate::limits::{HISTORY_SLOTS_MAX, REPLICAS_MAX};
+use crate::limits::{BATCH_ENVELOPES_MAX, HISTORY_SLOTS_MAX, REPLICAS_MAX};
 use crate::membership::{Life, Membership};
 use crate::ports::replica::wedging::{History, has_room};
 use crate::request::Envelope;
@@ -185,14 +194,17 @@ impl Wire for Issued {
 pub struct Body {
     /// What was proposed.
     pub proposal: Arc<Proposal>,
-    /// The envelopes that it names and that did not travel in it.
+    /// The envelopes that it names and that did not travel in it; at most [`BATCH_ENVELOPES_MAX`].
     pub named: Vec<Arc<Envelope>>,
 }
 
 impl Body {
-    /// The batch, if everything is there.
+    /// The batch, if everything is there, and not more than a batch may name.
     #[must_use]
     pub fn batch(&self) -> Option<Batch> {
+        if self.named.len() > BATCH_ENVELOPES_MAX {
+            return None;
+        }
         let named = |digest: &Digest| self.named.iter().find(|it| it.digest == *digest).cloned();
         self.proposal.complete(named)
     }
@@ -201,8 +213,12 @@ impl Body {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::Item;
+    use crate::ids::{ClientId, Millis};
     use crate::membership::Base;
+    use crate::request::{Draft, Request, RequestAuth};
     use alloc::vec;
+    use bytes::Bytes;
 
     #[test]
     fn a_succession_at_the_end_of_numbers_is_malformed() {
@@ -218,5 +234,18 @@ mod tests {
         }
         let it = succession(u64::MAX - HISTORY_SLOTS_MAX as u64 - 1, HISTORY_SLOTS_MAX);
         assert_eq!(Succession::from_bytes(&it.to_bytes()).as_ref(), Ok(&it));
+    }
+
+    #[test]
+    fn a_body_brings_no_more_envelopes_than_a_batch_may_name() {
+        let requests = vec![Request { number: 1, operation: Bytes::new() }];
+        let draft = Draft { client: ClientId([1; 32]), floor: 1, events: None, requests };
+        let envelope = Arc::new(draft.seal(RequestAuth::Signature([0; 64])));
+        let proposal = Arc::new(Proposal::new(Millis(1), vec![Item::Named(envelope.digest)]));
+        let body =
+            |count| Body { proposal: proposal.clone(), named: vec![envelope.clone(); count] };
+        assert!(body(0).batch().is_none());
+        assert!(body(1).batch().is_some() && body(BATCH_ENVELOPES_MAX).batch().is_some());
+        assert!(body(BATCH_ENVELOPES_MAX + 1).batch().is_none());
     }
 }

@@ -10,7 +10,7 @@ use crate::store::Disk;
 use crate::wedging::{FromAuthority, Inheritance, ToAuthority};
 use pentarchy_core::epochs::Handover;
 use pentarchy_core::erased::CoreEvent;
-use pentarchy_core::ids::Slot;
+use pentarchy_core::ids::{ReplicaSet, Slot};
 use pentarchy_core::limits::HISTORY_SLOTS_MAX;
 use pentarchy_core::membership::Base;
 use pentarchy_core::ports::replica::wedging;
@@ -80,7 +80,10 @@ impl<D: Disk> Machine<'_, D> {
                 self.report(driver);
                 self.inherit(driver)?;
             }
+            // A faulty member must not have this replica flood the authority.
+            wedging::Output::Accuse { about, .. } if self.wedging.accused.contains(about) => {}
             wedging::Output::Accuse { about, why } => {
+                self.wedging.accused.insert(about);
                 warn!(%about, why, "accuses a member");
                 let epoch = self.engine.epoch;
                 driver.tell_authority(ToAuthority::Accuse { epoch, about, why });
@@ -103,8 +106,10 @@ impl<D: Disk> Machine<'_, D> {
         driver.tell_authority(ToAuthority::Report(Box::new(SignedReport { report, signature })));
     }
 
-    /// The authority asks who this is.
-    pub(crate) fn tell_status(&self, driver: &mut impl Driver) {
+    /// Tells the authority where this replica is. Accusations may have been lost: from now on they
+    /// are said again.
+    pub(crate) fn tell_status(&mut self, driver: &mut impl Driver) {
+        self.wedging.accused = ReplicaSet::EMPTY;
         let (epoch, life) = (self.epoch(), self.epoch_manager.life);
         driver.tell_authority(ToAuthority::Status { epoch, life });
     }
@@ -121,8 +126,9 @@ impl<D: Disk> Machine<'_, D> {
             return Ok(());
         }
         let verifier = &*self.engine.verifier;
+        // Bodies are work: nobody looks at them for what the authority did not say.
         let is_valid = issued.is_valid(self.membership(), verifier);
-        let batches = issued.succession.batches(bodies, verifier).filter(|_| is_valid);
+        let batches = is_valid.then(|| issued.succession.batches(bodies, verifier)).flatten();
         let Some(batches) = batches else {
             self.refuse_authority();
             return Ok(());
@@ -187,14 +193,15 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// Whether something that was executed here is known to be other than what the authority says,
-    /// or than what the epoch certified, or lies behind the end.
+    /// or than what the epoch certified behind that, or lies behind the end.
     fn differs_from(&self, succession: &Succession) -> bool {
-        let executed = self.executor.executed();
+        let (base, executed) = (succession.handover.base, self.executor.executed());
         let differs = |base| self.has_state(base) == Some(false);
         let own_differs = self.wedging.history.as_ref().is_some_and(|own| {
-            differs(own.base) || !own.agrees_with(&succession.history(), executed)
+            let differs_behind = own.base.slot > base.slot && differs(own.base);
+            differs_behind || !own.agrees_with(&succession.history(), executed)
         });
-        executed > succession.end() || differs(succession.handover.base) || own_differs
+        executed > succession.end() || differs(base) || own_differs
     }
 
     /// Whether this replica had this state behind its slot; none if it does not know any more.

@@ -2,7 +2,7 @@
 //! far this replica's epoch has come to its end.
 
 use pentarchy_core::batch::Batch;
-use pentarchy_core::ids::{Epoch, ReplicaId};
+use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Life;
 use pentarchy_core::ports::replica::wedging::History;
 use pentarchy_core::succession::{Body, Issued, SignedReport, Succession};
@@ -21,7 +21,8 @@ pub enum ToAuthority {
     },
     /// The replica has stopped in its epoch, which is durable if anything is.
     Report(Box<SignedReport>),
-    /// A member keeps the group from its work, as far as this replica can see.
+    /// A member keeps the group from its work, as far as this replica can see. Of each member at
+    /// most once between two [`Status`](Self::Status).
     Accuse {
         /// In which epoch.
         epoch: Epoch,
@@ -61,6 +62,8 @@ pub struct Wedging {
     pub inheritance: Option<Inheritance>,
     /// It is known, and was told, that what was executed here is something else.
     pub has_diverged: bool,
+    /// The members that were accused since the authority was last told where this replica is.
+    pub accused: ReplicaSet,
 }
 
 /// With what an epoch begins.

@@ -2,6 +2,7 @@
 //! executed. Every replica comes to the same, whatever it had executed, also over a crash.
 
 use crate::bench::{Bench, client, membership, request};
+use crate::keys::CHECKED;
 use crate::stopping::{HEAD, Order, SOUND, SPECULATES};
 use crate::succession::{Group, begin, take_reports, tell, wedge};
 use bytes::Bytes;
@@ -190,6 +191,21 @@ fn a_replica_that_has_not_the_state_that_its_core_names_fetches_it() {
     group.assert_equal_states();
 }
 
+/// The authority's word counts more than what the replica itself reported.
+#[test]
+fn a_replica_that_reported_another_state_of_the_same_slot_takes_the_chosen_one() {
+    let mut group = Group::new::<SOUND>();
+    group.order(&[1, 2]);
+    group.order(&[1]);
+    misled(&mut group.replicas[2], 2);
+    let [base, _, wrong] = stop(&mut group);
+    assert!(base.slot == wrong.slot && base.state != wrong.state);
+    group.tell(&group.issued(base, 0));
+    (0..20).for_each(|_| group.round());
+    assert_eq!((group.epochs(), diverged(&group)), ([1; 3], [0, 0, 1]));
+    group.assert_equal_states();
+}
+
 /// It does not know whether what it executed came of that state, and goes back.
 #[test]
 fn a_replica_that_only_lacks_the_state_has_not_diverged() {
@@ -278,8 +294,9 @@ fn only_the_authoritys_word_with_all_that_it_names_begins_an_epoch() {
     };
     let mut changed = issued.clone();
     changed.signatures.clone_from(&other.signatures);
+    let checked = CHECKED.get();
     group.tell(&FromAuthority::Begin { issued: changed, bodies: bodies.clone() });
-    assert_eq!(group.epochs(), [0; 3]);
+    assert_eq!((group.epochs(), CHECKED.get()), ([0; 3], checked), "nobody looks at the bodies");
     group.tell(&FromAuthority::Begin { issued, bodies });
     assert_eq!(group.epochs(), [1; 3]);
     group.assert_equal_states();

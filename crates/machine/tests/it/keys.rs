@@ -9,6 +9,7 @@ use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::mac_vector::{MAC_BYTES, Mac, MacVector};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::request::{Envelope, RequestAuth};
+use std::cell::Cell;
 
 /// Replicas of the group.
 pub const N: u16 = 3;
@@ -35,6 +36,11 @@ pub fn by_authority(id: u16, digest: &Digest) -> (ReplicaId, Signature) {
     (ReplicaId(id), signature("authority", ReplicaId(id), digest))
 }
 
+thread_local! {
+    /// Envelopes that were checked in this test.
+    pub static CHECKED: Cell<usize> = const { Cell::new(0) };
+}
+
 /// What a replica can check. An envelope is authentic if its signature begins with 1.
 pub struct Eyes(pub ReplicaId);
 
@@ -57,6 +63,7 @@ impl Verifier for Eyes {
         signers.len() >= AUTHORITY_QUORUM
     }
     fn envelope(&self, envelope: &Envelope) -> bool {
+        CHECKED.set(CHECKED.get() + 1);
         envelope.auth == RequestAuth::Signature([1; 64])
     }
 }

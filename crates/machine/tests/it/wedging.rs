@@ -250,6 +250,14 @@ fn a_core_accuses_to_the_authority() {
     let accused = ToAuthority::Accuse { epoch: Epoch(0), about: HEAD, why: "orders out of turn" };
     let told = group.replicas.each_ref().map(|it| it.driver.to_authority.contains(&accused));
     assert_eq!(told, [false, false, true]);
+    // No more often than it says where it is.
+    for (after_ms, told) in [(1, 1), (1, 1), (5_000, 1), (1, 2), (1, 2)] {
+        group.order(&[1, 2]);
+        let accuser = &mut group.replicas[2];
+        accuser.round(after_ms, &[]).unwrap();
+        let accusations = accuser.driver.to_authority.iter().filter(|it| **it == accused);
+        assert_eq!(accusations.count(), told);
+    }
 }
 
 /// Or else a head that lies could end an epoch by what it orders.
