@@ -213,8 +213,8 @@ pub enum Step {
     /// Send to all others a request under this replica's key whose operation is an [`Admission`],
     /// with a number above all before.
     AskAdmission,
-    /// Tell the authority outside in which epoch this replica is, and as whom, so that it says
-    /// again what is under way or how that epoch ended.
+    /// The host tells the authority outside in which epoch, and with which life, this replica is.
+    /// The authority then repeats what is under way, or how that epoch ended.
     AskAuthority,
 }
 

@@ -317,7 +317,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pbft.leaving-not-kept", "that a view was left is not in the log").unclaimed(),
     mutant("pbft-tentative.keeps", "what a view does not take over stays executed").unclaimed(),
     mutant("pbft.entry-not-kept", "how a view was entered is not in the log"),
-    mutant("ingress.mac-not-checked", "a trusted MAC is believed at the door, whatever it is"),
+    mutant("ingress.mac-not-checked", "a replica believes every trusted MAC that it receives"),
     mutant("hybrid-pbft.mac-of-anyone", "a trusted MAC counts for whoever is named beside it")
         .scheduled(),
     mutant("hybrid-pbft.mac-taken-for-unique", "f + 1 who made trusted MACs are a quorum"),

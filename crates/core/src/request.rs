@@ -62,7 +62,7 @@ pub enum RequestAuth {
 
 impl RequestAuth {
     /// Bytes of one entry of [`RequestAuth::Macs`].
-    pub const MAC_BYTES: usize = 16;
+    pub const MAC_BYTES: usize = crate::mac_vector::MAC_BYTES;
     /// Bytes of a [`RequestAuth::Session`]. Each guess has to be put to a device, so nobody comes
     /// near the 2^127 guesses that 16 bytes ask for.
     pub const SESSION_BYTES: usize = 16;

@@ -72,8 +72,8 @@ pub struct Roster {
     lives: Vec<Life>,
     /// By member.
     admitted: Vec<Admitted>,
-    /// Who says which lives count. Unless it is the members, nothing of this is part of the state:
-    /// so a state is the same in whatever epoch it is.
+    /// Whether the members or a service decide which lives count. If a service does, the roster is
+    /// no part of the state, so a state is the same in every epoch.
     authority: Authority,
 }
 

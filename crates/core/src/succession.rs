@@ -38,7 +38,7 @@ pub struct Report {
     pub author: ReplicaId,
     /// The life of its device: one that has lost its memory has nothing to report.
     pub life: Life,
-    /// What it had ordered.
+    /// What this member had ordered.
     pub history: History,
 }
 
@@ -67,7 +67,7 @@ impl Wire for Report {
 /// A report under its author's key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SignedReport {
-    /// What it says.
+    /// The member's report.
     pub report: Report,
     /// By its author.
     pub signature: Signature,
@@ -192,7 +192,7 @@ impl Wire for Issued {
 /// What a slot of a history orders, with all that it names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Body {
-    /// What was proposed.
+    /// The proposal of its batch.
     pub proposal: Arc<Proposal>,
     /// The envelopes that it names and that did not travel in it; at most [`BATCH_ENVELOPES_MAX`].
     pub named: Vec<Arc<Envelope>>,

@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agreed;
 pub mod authenticator;
 pub mod costs;
 pub mod keys;

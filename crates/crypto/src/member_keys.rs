@@ -1,28 +1,24 @@
 //! The keys that members share in pairs, and the MACs under them: an author makes one for each
-//! receiver, and each receiver checks its own
-//! ([`MacVector`]).
+//! receiver, and each receiver checks its own ([`MacVector`]).
 
+use crate::agreed::{PairKey, agree, derive, mac};
 use crate::costs;
-use crate::keys::{KeyPair, channel_public};
-use curve25519_dalek::MontgomeryPoint;
+use crate::keys::KeyPair;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::ReplicaId;
-use pentarchy_core::mac_vector::{MAC_BYTES, Mac, MacVector};
+use pentarchy_core::mac_vector::{MAC_BYTES, MacVector};
 use pentarchy_core::membership::{Member, Membership};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use subtle::ConstantTimeEq;
-use zeroize::Zeroizing;
-
-type Key = Zeroizing<[u8; 32]>;
 
 /// One key for each direction between a member and another: what one said must not pass for what
 /// the other said.
 struct Directions {
     /// Of what this member says.
-    out: Key,
+    out: PairKey,
     /// Of what the other says.
-    back: Key,
+    back: PairKey,
 }
 
 /// A member's keys with all members, itself included. Agreed on when the first MAC is made or
@@ -30,7 +26,8 @@ struct Directions {
 pub struct MemberKeys {
     me: KeyPair,
     membership: Arc<Membership>,
-    /// By member; none where the member's key is unusable: it convinces nobody, and nobody it.
+    /// By member; none where the member's key is unusable: this member and that one accept no MAC
+    /// of each other.
     known: OnceLock<Vec<Option<Directions>>>,
 }
 
@@ -84,29 +81,8 @@ impl fmt::Debug for MemberKeys {
 }
 
 fn directions(me: &KeyPair, member: &Member) -> Option<Directions> {
-    costs::KEY_AGREEMENTS.add(1);
-    let shared = MontgomeryPoint(channel_public(&member.key)?).mul_clamped(*me.channel_secret());
-    let shared = Zeroizing::new(shared.to_bytes());
-    let mine = me.public();
-    Some(Directions {
-        out: key(&shared, &mine, &member.key),
-        back: key(&shared, &member.key, &mine),
-    })
-}
-
-/// The key under which `author` convinces `receiver`.
-fn key(shared: &[u8; 32], author: &[u8; 32], receiver: &[u8; 32]) -> Key {
-    // The length is fixed, so that the parts cannot be confused.
-    let mut material = Zeroizing::new([0; 96]);
-    material[..32].copy_from_slice(shared);
-    material[32..64].copy_from_slice(author);
-    material[64..].copy_from_slice(receiver);
-    Zeroizing::new(blake3::derive_key("pentarchy 1 replica MAC", &*material))
-}
-
-/// The first bytes of keyed BLAKE3.
-fn mac(key: &Key, digest: &Digest) -> Mac {
-    let mut mac = [0; MAC_BYTES];
-    mac.copy_from_slice(&blake3::keyed_hash(key, &digest.0).as_bytes()[..MAC_BYTES]);
-    mac
+    let (shared, mine) = (agree(&me.channel_secret(), &member.key)?, me.public());
+    // The key under which the first convinces the second.
+    let key = |author, receiver| derive("pentarchy 1 replica MAC", &shared, author, receiver);
+    Some(Directions { out: key(&mine, &member.key), back: key(&member.key, &mine) })
 }

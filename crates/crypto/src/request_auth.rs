@@ -11,10 +11,10 @@
 //!
 //! All cover the same statement: the envelope's digest, bound to format version and group.
 
+use crate::agreed::{PairKey, agree, derive, mac};
 use crate::costs;
-use crate::keys::{KeyPair, channel_public};
+use crate::keys::KeyPair;
 use crate::session::SessionKey;
-use curve25519_dalek::MontgomeryPoint;
 use ed25519_zebra::{Signature, VerificationKey, VerificationKeyBytes, batch};
 use getrandom::SysRng;
 use getrandom::rand_core::UnwrapErr;
@@ -31,9 +31,6 @@ use zeroize::Zeroizing;
 
 /// Envelopes from which on one common check is faster than one for each.
 pub const BATCH_MIN: usize = 2;
-
-/// A key under which one client and one replica authenticate to each other.
-type PairKey = Zeroizing<[u8; 32]>;
 
 /// A key of the membership that is no usable public key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -255,23 +252,7 @@ fn pair_key(
     client: &ClientId,
     replica: &[u8; 32],
 ) -> Option<PairKey> {
-    costs::KEY_AGREEMENTS.add(1);
-    let shared = MontgomeryPoint(channel_public(peer)?).mul_clamped(*secret);
-    let shared = Zeroizing::new(shared.to_bytes());
-    // The length is fixed, so that the parts cannot be confused.
-    let mut material = Zeroizing::new([0; 96]);
-    material[..32].copy_from_slice(&*shared);
-    material[32..64].copy_from_slice(&client.0);
-    material[64..].copy_from_slice(replica);
-    Some(Zeroizing::new(blake3::derive_key("pentarchy 1 request MAC", &*material)))
-}
-
-/// The first bytes of keyed BLAKE3.
-fn mac(key: &PairKey, statement: &Digest) -> [u8; RequestAuth::MAC_BYTES] {
-    let mut entry = [0; RequestAuth::MAC_BYTES];
-    let whole = blake3::keyed_hash(key, &statement.0);
-    entry.copy_from_slice(&whole.as_bytes()[..RequestAuth::MAC_BYTES]);
-    entry
+    Some(derive("pentarchy 1 request MAC", &agree(secret, peer)?, &client.0, replica))
 }
 
 #[cfg(test)]

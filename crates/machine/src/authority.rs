@@ -1,5 +1,5 @@
-//! Of groups whose epochs a service outside ends: this replica stops when it is told to, reports
-//! what it had ordered, and goes on with what the service says that the next epoch inherits.
+//! Groups whose epochs a service outside ends: when the service says so, a replica stops, reports
+//! what it had ordered, and goes on with what the next epoch inherits.
 
 use crate::driver::Driver;
 use crate::halt::Halt;

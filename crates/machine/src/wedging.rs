@@ -26,7 +26,7 @@ pub enum ToAuthority {
     Accuse {
         /// In which epoch.
         epoch: Epoch,
-        /// Who it is.
+        /// The accused member.
         about: ReplicaId,
         /// In a few words, for people.
         why: &'static str,

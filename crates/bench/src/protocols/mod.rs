@@ -44,7 +44,7 @@ fn after_help() -> String {
          Groups are measured in turn, so that whatever drifts on this machine drifts for all of \
          them.\ndocs/benchmarks.md says what each figure means; --json has the shape of \
          `bench --json`, and\n`bench compare` reads it.\nExit code 1 if something failed or was \
-         interrupted; what was measured until then is printed."
+         interrupted; it prints what it measured until then."
     )
 }
 

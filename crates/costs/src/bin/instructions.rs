@@ -37,7 +37,7 @@ struct Case {
 }
 
 impl Case {
-    /// What it is called: with its protocol, unless that is the default.
+    /// The case's name: with its protocol, unless that is the default.
     fn full_name(&self) -> String {
         match self.protocol.rules.name {
             protocol if protocol == DEFAULT.rules.name => self.name.to_owned(),

@@ -34,7 +34,7 @@ pub enum Output {
     /// This member keeps the group from its work, as far as this replica can see; the authority
     /// decides whether to stop the epoch for it. Proves nothing.
     Accuse {
-        /// Who it is.
+        /// The accused member.
         about: ReplicaId,
         /// In a few words, for people.
         why: &'static str,
