@@ -212,7 +212,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         protocol: "minbft",
         flaw: Flaw::Mutant("transfer.chunk-not-checked"),
         scene: Scene::Swarm { seeds: 200, shape: poison },
-        breaks: &["checkpoint", "panic"],
+        breaks: &["checkpoint", "durability", "panic"],
     },
     Exhibit {
         name: "reads-block",
