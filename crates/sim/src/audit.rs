@@ -87,7 +87,8 @@ impl Audit {
     pub fn note(&mut self, time: u64, kind: u8, nodes: u64, bytes: &[u8]) {
         self.entries += 1;
         self.word(time);
-        self.word((u64::from(kind) << 56) | nodes);
+        // Not `|`: MACs are made of this too, and each bit of what they are over has to count.
+        self.word((u64::from(kind) << 56) ^ nodes);
         self.word(bytes.len() as u64);
         let (stripes, rest) = bytes.as_chunks::<STRIPE>();
         if !stripes.is_empty() {
@@ -143,5 +144,18 @@ mod tests {
         };
         let all: std::collections::BTreeSet<_> = (0..99).map(long).collect();
         assert_eq!(all.len(), 99, "each byte counts");
+    }
+
+    #[test]
+    fn each_bit_of_the_numbers_matters_whatever_the_kind() {
+        let digest = |time, kind, nodes| {
+            let mut audit = Audit::default();
+            audit.note(time, kind, nodes, b"");
+            audit.digest()
+        };
+        for (kind, bit) in (0..8).flat_map(|kind| (0..64).map(move |bit| (kind, 1 << bit))) {
+            assert_ne!(digest(5, kind, 437), digest(5, kind, 437 ^ bit), "nodes: {bit:x}");
+            assert_ne!(digest(5, kind, 437), digest(5 ^ bit, kind, 437), "time: {bit:x}");
+        }
     }
 }
