@@ -9,6 +9,7 @@ pub mod clock;
 pub mod confirming_client;
 pub mod counters;
 pub mod extent;
+mod fill_demands;
 pub mod forward_to;
 pub mod frame;
 pub mod lies;

@@ -10,9 +10,8 @@
 //!   were executed meanwhile, if there was more than one.
 //! * Each window, of each client the mean counts, and of the clients the median: the mean is what
 //!   throughput comes from, and half of the clients together cannot make a primary look slow.
-//! * Slots that other cores wait for ([`super::frame`]) have turnarounds too; the mean of theirs
-//!   counts if it is longer than others take to hear of them. They take turns with all that is
-//!   executed, in whichever core.
+//! * Slots that other cores wait for ([`super::fill_demands`]) have turnarounds too, of which the
+//!   mean counts. They take turns with all that is executed, in whichever core.
 //! * A primary that is beyond what is tolerated in two windows in a row is objected to. Its
 //!   successor is tolerated for twice as long, and as long again as the best of `f + 1` others
 //!   took: where everything is slow, changing the primary soon stops.
@@ -42,10 +41,6 @@ const STRIKES: u8 = 2;
 
 /// After so much time without an objection, half of the patience that earlier ones left is gone.
 const CALM_MILLIS: u64 = 60_000;
-
-/// How long it may take until the primary hears that a slot is to be filled: of what is decided
-/// elsewhere every vote tells, and votes that are lost are repeated after this.
-const HEARD_OF_MILLIS: u64 = 50;
 
 /// How long what another primary achieved is worth comparing with.
 const RECORD_MILLIS: u64 = 600_000;
@@ -175,7 +170,7 @@ impl Pace {
     pub fn note_filled(&mut self, demand: Demand, now: Millis) {
         let (sum, count) = self.filled;
         let turnaround = demand.turnaround(now, self.all_work);
-        self.filled = (sum + turnaround.saturating_sub(HEARD_OF_MILLIS), count + 1);
+        self.filled = (sum + turnaround, count + 1);
     }
 
     /// Nothing was open for a while. The primary is found slow again if it is in the next window.
@@ -292,8 +287,8 @@ mod tests {
     }
 
     #[test]
-    fn slots_to_be_filled_get_the_time_that_it_takes_to_hear_of_them() {
-        let most = HEARD_OF_MILLIS + TURNAROUND_MILLIS;
+    fn a_slot_that_is_filled_late_makes_the_primary_slow_unless_much_else_is_done() {
+        let most = TURNAROUND_MILLIS;
         assert_eq!((filling(most, 0), filling(most + 1, 0)), (Opinion::Content, Opinion::Slow));
         assert_eq!(filling(3 * most, 3), Opinion::Content, "there was much else to do");
     }

@@ -4,7 +4,6 @@
 use super::Frame;
 use super::hooks::Framed;
 use crate::common::checks::vouched;
-use crate::common::pace::Demand;
 use crate::common::timer::Timer;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::ids::{ReplicaId, Slot};
@@ -17,8 +16,11 @@ impl<C: Framed> Frame<C> {
     /// Whether anything follows from `on_fill`.
     #[must_use]
     pub fn can_fill(&self, slot: Slot, decided: bool) -> bool {
-        let demands = decided && self.may_demand() && !self.to_demand(slot).is_empty();
-        self.executed < slot && (self.fill < slot || demands)
+        let demands = || {
+            let is_news = self.fill_demands.is_news(slot.min(self.high()));
+            decided && self.may_demand() && (is_news || !self.to_demand(slot).is_empty())
+        };
+        self.executed < slot && (self.fill < slot || demands())
     }
 
     fn may_demand(&self) -> bool {
@@ -29,8 +31,7 @@ impl<C: Framed> Frame<C> {
     /// have heard of: as many as it has under way at most, so that whoever runs far ahead elsewhere
     /// does not make it look slow. What is beyond the window lacks votes, and not a proposal.
     fn to_demand(&self, slot: Slot) -> core::ops::RangeInclusive<u64> {
-        let last = self.fill_demands.back().map_or(self.executed, |(last, _)| *last);
-        last.max(self.executed).next().0..=slot.min(self.reach()).0
+        self.fill_demands.lacking(self.executed, slot.min(self.reach()))
     }
 
     fn reach(&self) -> Slot {
@@ -50,8 +51,9 @@ impl<C: Framed> Frame<C> {
         }
         self.fill = self.fill.max(slot);
         if decided && self.may_demand() {
-            let demand = Demand { since: self.now, work: self.pace.all_work() };
-            self.fill_demands.extend(self.to_demand(slot).map(|slot| (Slot(slot), demand)));
+            self.fill_demands.hear(slot.min(self.high()), self.now);
+            let slots = self.to_demand(slot);
+            self.fill_demands.demand(slots, self.now, self.pace.all_work());
         }
         self.arm_fill_timer(out);
     }
@@ -61,15 +63,11 @@ impl<C: Framed> Frame<C> {
         if self.is_behind() {
             self.fill_demands.clear();
         }
-        while let Some((slot, demand)) = self.fill_demands.front().copied() {
-            let done = self.executed >= slot;
-            if done || is_due {
-                self.pace.note_filled(demand, self.now);
-            }
-            if !done {
-                break;
-            }
-            self.fill_demands.pop_front();
+        while let Some(demand) = self.fill_demands.pop_filled(self.executed) {
+            self.pace.note_filled(demand, self.now);
+        }
+        if let Some(demand) = self.fill_demands.first().filter(|_| is_due) {
+            self.pace.note_filled(demand, self.now);
         }
     }
 

@@ -40,13 +40,14 @@ use super::certificate::CheckpointProof;
 use super::checkpoint::Checkpoints;
 use super::checks::vouched;
 use super::clock::ClockWait;
+use super::fill_demands::FillDemands;
 use super::forward_to::ForwardTo;
 use super::message::{Report, Shared};
-use super::pace::{Demand, Pace};
+use super::pace::Pace;
 use super::pending::Pending;
 use super::reply_quota::ReplyQuota;
 use super::voted_bytes::VotedBytes;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -129,8 +130,8 @@ pub struct Frame<C: Framed> {
     /// Whether the order that this replica executed, and that of the primary or of a quorum, differ
     /// in this view.
     pub(super) has_other_order: bool,
-    /// The slots that the primary is to fill next, and since when it can know of each.
-    pub fill_demands: VecDeque<(Slot, Demand)>,
+    /// The slots that the primary is to fill, and since when it can.
+    pub fill_demands: FillDemands,
 
     /// How fast the primary is.
     pub pace: Pace,
@@ -254,7 +255,7 @@ impl<C: Framed> Frame<C> {
             fill_timer: None,
             is_unfilled: false,
             has_other_order: false,
-            fill_demands: VecDeque::new(),
+            fill_demands: FillDemands::default(),
             pace: Pace::new(n, membership.f),
             looked: None,
             liars: ReplicaSet::EMPTY,
@@ -341,6 +342,7 @@ impl<C: Framed> Frame<C> {
         assert!(self.bodies.len() <= windows * WINDOW_SLOTS as usize);
         self.pending.assert_invariants();
         self.pace.assert_invariants();
+        self.fill_demands.assert_invariants(self.tuning.window_slots);
     }
 
     /// In a working view a replica asks for another one only for as long as it has a reason.
