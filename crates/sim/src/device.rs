@@ -3,7 +3,7 @@
 //! each identifier names the last commitment before it. Unless it is told to lie: then everything
 //! that rests on it may fall, and checkers must notice.
 
-use crate::crypto::{Certifier, Crypto, INCARNATION, Tag};
+use crate::crypto::{Certifier, Crypto, INCARNATION};
 use pentarchy_core::counter::{
     Counter, Instance, Memory, Position, REPEATABLE, Refused, Statement, TrustedMac, Ui, Usig,
 };
@@ -11,7 +11,6 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
-use pentarchy_core::request::Envelope;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -29,18 +28,6 @@ pub enum DeviceFault {
     RollBack,
     /// Copied: of two copies of a replica each has a device of its own.
     Clone,
-}
-
-/// Whether a device, of whatever replica and in whatever state, takes this tag for the envelope's
-/// client's.
-#[must_use]
-pub fn is_tagged(crypto: &Crypto, envelope: &Envelope, tag: &Tag) -> bool {
-    let Envelope { client, digest, .. } = envelope;
-    let right = crypto.tag(client, digest);
-    right == Some(*tag)
-        || right.is_some() && mutant!("session.any-tag-good")
-        || mutant!("session.client-not-bound") && crypto.tags_of_all(digest).any(|it| it == *tag)
-        || mutant!("session.group-not-bound") && crypto.tag_elsewhere(client, digest) == Some(*tag)
 }
 
 /// The device of one replica, in one life.

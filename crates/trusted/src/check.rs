@@ -4,7 +4,6 @@
 //! that makes: then this value is a part of the device that may be shared by threads, and it is as
 //! trusted as [`GroupKey`].
 
-use crate::backend::process::CounterProcess;
 use crate::session::Sessions;
 use crate::usig::{self, Claim, GroupKey};
 use ed25519_dalek::{Signature, VerifyingKey};
@@ -14,7 +13,6 @@ use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::Membership;
 use pentarchy_crypto::verifier::UsigCheck;
 use std::fmt;
-use std::sync::Arc;
 
 /// Checks certificates of one kind, bound to one group and epoch.
 #[derive(Clone)]
@@ -28,8 +26,6 @@ enum Keys {
     Mac(GroupKey),
     /// By replica; none for one whose key is unusable, and whose certificates are all wrong.
     Signature(Vec<Option<VerifyingKey>>),
-    /// MACs, under the group's key in another process.
-    Apart(Arc<CounterProcess>),
 }
 
 /// A device key that is no public key.
@@ -58,12 +54,6 @@ impl Check {
         Self { context, keys: Keys::Mac(key.clone()) }
     }
 
-    /// Has a device in another process check MACs.
-    #[must_use]
-    pub const fn apart(process: Arc<CounterProcess>, context: Digest) -> Self {
-        Self { context, keys: Keys::Apart(process) }
-    }
-
     /// Checks signatures under the devices' public keys, in the order of replicas.
     ///
     /// # Errors
@@ -89,7 +79,6 @@ impl Check {
                 let keys = membership.members.iter().map(|member| unpack(&member.device_key));
                 Keys::Signature(keys.collect())
             }
-            Keys::Apart(process) => Keys::Apart(process.clone()),
         };
         Self { context, keys }
     }
@@ -104,12 +93,12 @@ impl Check {
     }
 
     /// Checks the requests of the clients of this group. None if the devices share no secret with
-    /// which clients could agree on keys, or if it is in another process, which then checks them.
+    /// which clients could agree on keys.
     #[must_use]
     pub fn sessions(&self, membership: &Membership) -> Option<Sessions> {
         match &self.keys {
             Keys::Mac(key) => Some(Sessions::new(key, membership.group_domain())),
-            Keys::Signature(_) | Keys::Apart(_) => None,
+            Keys::Signature(_) => None,
         }
     }
 
@@ -120,9 +109,6 @@ impl Check {
         if ui.instance != Instance::FIRST {
             // There is one in each replica, so no seal names it.
             return false;
-        }
-        if let Keys::Apart(process) = &self.keys {
-            return process.check_usig(&self.context, replica, ui, digest);
         }
         let statement = usig::statement(&self.context, replica, &Claim::of(ui), digest);
         match (&self.keys, &ui.certificate) {
@@ -146,10 +132,6 @@ impl UsigCheck for Check {
     fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
         Self::check(self, replica, ui, digest)
     }
-
-    fn is_apart(&self) -> bool {
-        matches!(self.keys, Keys::Apart(_))
-    }
 }
 
 impl fmt::Debug for Check {
@@ -157,7 +139,6 @@ impl fmt::Debug for Check {
         f.write_str(match &self.keys {
             Keys::Mac(_) => "Check(mac)",
             Keys::Signature(_) => "Check(signature)",
-            Keys::Apart(_) => "Check(apart)",
         })
     }
 }

@@ -31,7 +31,7 @@ use pentarchy_replica::{
 };
 use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::backend::process::question::Device;
-use pentarchy_trusted::backend::process::{BadProcess, UsigProcess};
+use pentarchy_trusted::backend::process::{ApartCheck, BadProcess, UsigProcess};
 use pentarchy_trusted::identity::{DeviceIdentity, TakeError};
 use pentarchy_trusted::{
     Check, CounterProcess, InProcess, OrderCheck, OrderCounter, session, usig,
@@ -327,7 +327,7 @@ fn trusted_counters(
         }
         (Counter::Usig, Trusted::Apart(process)) => {
             let usig = UsigProcess::new(process.clone(), membership);
-            let check = CounterCheck::Usig(usig.check());
+            let check = CounterCheck::Apart(usig.check());
             (vec![Box::new(usig)], check)
         }
         (Counter::Trinx, Trusted::Here(secret)) => {
@@ -351,7 +351,10 @@ fn boxed<U: Usig + 'static>(counters: Vec<U>) -> Vec<Box<dyn Usig>> {
 
 /// Checks certificates of one kind of device.
 enum CounterCheck {
+    /// Of USIGs, in this process.
     Usig(Arc<Check>),
+    /// Of USIGs, by asking another process.
+    Apart(Arc<ApartCheck>),
     Trinx(Arc<OrderCheck>),
 }
 
@@ -359,6 +362,7 @@ impl CounterCheck {
     fn for_epoch(&self, membership: &Membership) -> Arc<dyn UsigCheck> {
         match self {
             Self::Usig(check) => Arc::new(check.for_epoch(membership)),
+            Self::Apart(check) => Arc::new(check.for_epoch(membership)),
             Self::Trinx(check) => Arc::new(check.for_epoch(membership)),
         }
     }
@@ -372,7 +376,7 @@ impl CounterCheck {
         let sessions = match (trusted, self) {
             (Trusted::Apart(process), _) => return Some(process.clone()),
             (Trusted::Here(_), Self::Usig(check)) => check.sessions(membership)?,
-            (Trusted::Here(secret), Self::Trinx(_)) => {
+            (Trusted::Here(secret), Self::Apart(_) | Self::Trinx(_)) => {
                 let context = usig::context(&membership.domain());
                 Check::mac(secret.as_bytes(), context).sessions(membership)?
             }

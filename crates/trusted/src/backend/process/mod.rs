@@ -19,7 +19,7 @@ mod trinx;
 mod usig;
 
 pub use trinx::TrinxProcess;
-pub use usig::UsigProcess;
+pub use usig::{ApartCheck, UsigProcess};
 
 use crate::identity::DeviceIdentity;
 use crate::trinx as trinx_device;
@@ -243,13 +243,7 @@ impl CounterProcess {
         self.check(&Question::CheckTrinx(*context, by, certificate, *digest))
     }
 
-    pub(crate) fn check_usig(
-        &self,
-        context: &Digest,
-        replica: ReplicaId,
-        ui: &Ui,
-        digest: &Digest,
-    ) -> bool {
+    fn check_usig(&self, context: &Digest, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
         self.check(&Question::CheckUsig(*context, replica, *ui, *digest))
     }
 

@@ -2,32 +2,32 @@
 
 use super::CounterProcess;
 use super::question::{Answer, Question};
-use crate::check::Check;
 use crate::usig;
 use pentarchy_core::counter::{Certificate, Instance, Memory, Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
+use pentarchy_crypto::verifier::UsigCheck;
 use std::sync::Arc;
 
 /// The USIG of one replica, in the process that was started for it.
 #[derive(Debug)]
 pub struct UsigProcess {
     process: Arc<CounterProcess>,
-    check: Arc<Check>,
+    check: Arc<ApartCheck>,
 }
 
 impl UsigProcess {
     /// In this process, which has to be one of a USIG, in the epoch of this membership.
     #[must_use]
     pub fn new(process: Arc<CounterProcess>, membership: &Membership) -> Self {
-        let check = Arc::new(Check::apart(process.clone(), usig::context(&membership.domain())));
+        let check = Arc::new(ApartCheck::new(process.clone(), membership));
         Self { process, check }
     }
 
     /// Checks certificates without the counter, for a verifier on any thread.
     #[must_use]
-    pub fn check(&self) -> Arc<Check> {
+    pub fn check(&self) -> Arc<ApartCheck> {
         self.check.clone()
     }
 }
@@ -73,5 +73,37 @@ impl Usig for UsigProcess {
     }
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
         self.check.check(replica, ui, digest)
+    }
+}
+
+/// Checks the certificates of other devices with the group's key in the other process, bound to one
+/// group and epoch. What the replica's process can check itself is [`Check`](crate::Check)'s.
+#[derive(Debug)]
+pub struct ApartCheck {
+    process: Arc<CounterProcess>,
+    context: Digest,
+}
+
+impl ApartCheck {
+    fn new(process: Arc<CounterProcess>, membership: &Membership) -> Self {
+        Self { process, context: usig::context(&membership.domain()) }
+    }
+
+    /// The same for a later epoch of the group.
+    #[must_use]
+    pub fn for_epoch(&self, membership: &Membership) -> Self {
+        Self::new(self.process.clone(), membership)
+    }
+}
+
+impl UsigCheck for ApartCheck {
+    fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
+        // There is one in each replica, so no seal names it.
+        ui.instance == Instance::FIRST
+            && self.process.check_usig(&self.context, replica, ui, digest)
+    }
+
+    fn is_apart(&self) -> bool {
+        true
     }
 }
