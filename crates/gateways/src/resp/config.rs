@@ -1,6 +1,6 @@
 //! How a gateway is set up, and why it may not start.
 
-use super::local::Password;
+use super::password::Password;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

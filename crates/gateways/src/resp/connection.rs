@@ -10,7 +10,7 @@ use super::hub::Hub;
 use super::inbox::{Closing, Inbox};
 use super::local::Session;
 use super::parser::{Parser, ProtocolError};
-use super::server::Shared;
+use super::shared::Shared;
 use super::sizes::Sizes;
 use super::work::{Expected, Flight, Settled, Work};
 use bytes::{Buf, BytesMut};

@@ -1,20 +1,18 @@
 //! Listens, and starts a task for each connection.
 
 use super::backend::Backend;
-use super::budget::Budget;
 use super::config::{GatewayConfig, GatewayError};
 use super::connection::Connection;
 use super::hub::{Hub, TICK};
 use super::inbox::Inbox;
 use super::local::Session;
+use super::shared::{Peer, Shared};
 use super::watch::Watch;
-use bytes::Bytes;
 use socket2::{SockRef, TcpKeepalive};
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -37,78 +35,6 @@ const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(60), Duration::from
 /// Between two warnings that connections cannot be accepted.
 const ACCEPT_WARNING: Duration = Duration::from_secs(60);
 
-/// What connections share.
-pub(crate) struct Shared {
-    pub config: GatewayConfig,
-    pub address: SocketAddr,
-    pub started: Instant,
-    /// What every command that waits for the backend has a share of.
-    pub budget: Budget,
-    pub counters: Counters,
-    clients: Mutex<BTreeMap<u64, Peer>>,
-}
-
-/// A connection, as others see it.
-#[derive(Clone)]
-pub(crate) struct Peer {
-    pub address: SocketAddr,
-    pub local: SocketAddr,
-    pub inbox: Arc<Inbox>,
-    /// As `CLIENT LIST` shows it.
-    line: Bytes,
-}
-
-/// What happened so far.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub connections: AtomicU64,
-    pub rejected: AtomicU64,
-    pub commands: AtomicU64,
-    pub failures: AtomicU64,
-    /// Connections that have not said their password.
-    pub strangers: AtomicU64,
-    /// Connections whose command waits for an element now.
-    pub blocked: AtomicU64,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Peer>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How many clients are connected.
-    pub fn connected(&self) -> usize {
-        self.lock().len()
-    }
-
-    fn register(&self, id: u64, peer: Peer) {
-        self.lock().insert(id, peer);
-    }
-
-    /// Keeps the line that describes a client.
-    pub fn describe(&self, id: u64, line: String) {
-        if let Some(peer) = self.lock().get_mut(&id) {
-            peer.line = line.into();
-        }
-    }
-
-    pub fn forget(&self, id: u64) {
-        self.lock().remove(&id);
-    }
-
-    /// The lines that describe clients.
-    pub fn descriptions(&self, wanted: impl Fn(u64) -> bool) -> Vec<Bytes> {
-        let clients = self.lock();
-        let wanted = clients.iter().filter(|(id, _)| wanted(**id));
-        wanted.map(|(_, peer)| peer.line.clone()).collect()
-    }
-
-    /// All connections.
-    pub fn peers(&self) -> Vec<(u64, Peer)> {
-        self.lock().iter().map(|(id, peer)| (*id, peer.clone())).collect()
-    }
-}
-
 /// A gateway that listens.
 pub struct Gateway<B> {
     listener: TcpListener,
@@ -128,15 +54,7 @@ impl<B: Backend> Gateway<B> {
         let failed = |error| GatewayError::Listen(listen, error);
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let budget = Budget::new(config.outstanding_max, config.results_bytes_max);
-        let shared = Arc::new(Shared {
-            config,
-            address,
-            started: Instant::now(),
-            budget,
-            counters: Counters::default(),
-            clients: Mutex::default(),
-        });
+        let shared = Arc::new(Shared::new(config, address));
         let hub = Hub::new(backend.clone(), shared.config.reply_timeout);
         Ok(Self { listener, backend, hub, shared })
     }

@@ -1,6 +1,6 @@
 //! How others see a gateway that runs.
 
-use super::server::Shared;
+use super::shared::Shared;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

@@ -1,13 +1,11 @@
 //! `AUTH` and `HELLO`.
 
 use super::super::encoder::{Encoder, Resp};
-use super::super::server::Shared;
+use super::super::shared::Shared;
 use super::session::{REDIS_VERSION, Session};
 use super::{fail, is};
-use pentarchy_core::digest::Digest;
 use pentarchy_services::kv::Error;
 use pentarchy_services::kv::number::parse_i64;
-use std::fmt;
 
 const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the \
                            default user. Are you sure your configuration is correct?";
@@ -16,31 +14,6 @@ const HELLO_NO_AUTH: &str = "NOAUTH HELLO must be called with the client already
                              otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
                              authenticate the client and select the RESP protocol version at the \
                              same time";
-
-/// The password of the user `default`, kept as its hash. Is never shown.
-#[derive(Clone)]
-pub struct Password(Digest);
-
-impl Password {
-    /// Takes a password's bytes.
-    #[must_use]
-    pub fn new(password: &[u8]) -> Self {
-        Self(Digest::of(password))
-    }
-
-    /// Takes the same time whatever is wrong: hashes are compared, and all of them.
-    fn is(&self, said: &[u8]) -> bool {
-        let said = Digest::of(said);
-        let differences = self.0.0.iter().zip(said.0).map(|(one, other)| one ^ other);
-        std::hint::black_box(differences.fold(0, |all, one| all | one)) == 0
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(..)")
-    }
-}
 
 /// Whether this user has this password. `None` is the user `default`, by the old form of `AUTH`.
 fn check(shared: &Shared, user: Option<&[u8]>, said: &[u8]) -> Result<(), &'static str> {

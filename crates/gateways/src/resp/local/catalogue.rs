@@ -1,7 +1,7 @@
 //! `COMMAND` and its subcommands.
 
 use super::super::encoder::Encoder;
-use super::super::server::Shared;
+use super::super::shared::Shared;
 use super::session::Session;
 use super::{TABLE, fail, is, lookup};
 use pentarchy_services::kv::{CommandInfo, Error, registry};

@@ -2,7 +2,7 @@
 
 use super::super::encoder::Encoder;
 use super::super::inbox::Closing;
-use super::super::server::{Peer, Shared};
+use super::super::shared::{Peer, Shared};
 use super::session::{Replies, Session};
 use super::{fail, is};
 use pentarchy_services::kv::Error;

@@ -1,7 +1,7 @@
 //! `INFO` and `CONFIG`.
 
 use super::super::encoder::Encoder;
-use super::super::server::Shared;
+use super::super::shared::Shared;
 use super::session::{REDIS_VERSION, Session};
 use super::{fail, is};
 use pentarchy_core::limits::OPERATION_BYTES_MAX;

@@ -8,12 +8,11 @@ mod refused;
 mod session;
 mod subcommands;
 
-pub use auth::Password;
 pub(crate) use session::{Queued, Session, Transaction};
 pub(crate) use subcommands::check as check_subcommand;
 
 use super::encoder::Encoder;
-use super::server::Shared;
+use super::shared::Shared;
 use pentarchy_services::kv::session::Topic;
 use pentarchy_services::kv::{CommandInfo, Error, registry::Keys};
 

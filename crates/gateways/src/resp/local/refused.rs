@@ -1,7 +1,7 @@
 //! Commands for which there is nothing to do here, and that say so.
 
 use super::super::encoder::Encoder;
-use super::super::server::Shared;
+use super::super::shared::Shared;
 use super::session::Session;
 use super::{fail, is};
 use pentarchy_services::kv::Error;

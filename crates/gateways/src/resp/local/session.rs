@@ -2,7 +2,7 @@
 
 use super::super::encoder::{Encoder, Resp};
 use super::super::inbox::Message;
-use super::super::server::Shared;
+use super::super::shared::Shared;
 use super::{Entry, fail, is};
 use bytes::Bytes;
 use pentarchy_services::kv::number::parse_i64;

@@ -1,0 +1,96 @@
+//! What all connections of a gateway share: its setup, its counters, and how they see each other.
+
+use super::budget::Budget;
+use super::config::GatewayConfig;
+use super::inbox::Inbox;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// See the [module](self).
+pub(crate) struct Shared {
+    pub config: GatewayConfig,
+    pub address: SocketAddr,
+    pub started: Instant,
+    /// What every command that waits for the backend has a share of.
+    pub budget: Budget,
+    pub counters: Counters,
+    clients: Mutex<BTreeMap<u64, Peer>>,
+}
+
+/// A connection, as others see it.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    pub address: SocketAddr,
+    pub local: SocketAddr,
+    pub inbox: Arc<Inbox>,
+    /// As `CLIENT LIST` shows it.
+    pub line: Bytes,
+}
+
+/// What happened so far.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub connections: AtomicU64,
+    pub rejected: AtomicU64,
+    pub commands: AtomicU64,
+    pub failures: AtomicU64,
+    /// Connections that have not said their password.
+    pub strangers: AtomicU64,
+    /// Connections whose command waits for an element now.
+    pub blocked: AtomicU64,
+}
+
+impl Shared {
+    /// Of a gateway that listens there, and to which nobody is connected yet.
+    pub fn new(config: GatewayConfig, address: SocketAddr) -> Self {
+        let budget = Budget::new(config.outstanding_max, config.results_bytes_max);
+        Self {
+            config,
+            address,
+            started: Instant::now(),
+            budget,
+            counters: Counters::default(),
+            clients: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Peer>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many clients are connected.
+    pub fn connected(&self) -> usize {
+        self.lock().len()
+    }
+
+    pub fn register(&self, id: u64, peer: Peer) {
+        self.lock().insert(id, peer);
+    }
+
+    /// Keeps the line that describes a client.
+    pub fn describe(&self, id: u64, line: String) {
+        if let Some(peer) = self.lock().get_mut(&id) {
+            peer.line = line.into();
+        }
+    }
+
+    pub fn forget(&self, id: u64) {
+        self.lock().remove(&id);
+    }
+
+    /// The lines that describe clients.
+    pub fn descriptions(&self, wanted: impl Fn(u64) -> bool) -> Vec<Bytes> {
+        let clients = self.lock();
+        let wanted = clients.iter().filter(|(id, _)| wanted(**id));
+        wanted.map(|(_, peer)| peer.line.clone()).collect()
+    }
+
+    /// All connections.
+    pub fn peers(&self) -> Vec<(u64, Peer)> {
+        self.lock().iter().map(|(id, peer)| (*id, peer.clone())).collect()
+    }
+}
