@@ -27,6 +27,9 @@ use tracing::warn;
 /// First byte of a peer's message: bytes for [`ReplicaCore::open`] follow.
 pub const PROTOCOL: u8 = 0;
 
+/// The shortest time between two ends of rounds that the core is told of although nothing happened.
+pub const ROUND_MS: u64 = 5;
+
 /// What a protocol message of a peer is.
 pub enum Opened {
     /// For the core.

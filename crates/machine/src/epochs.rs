@@ -1,28 +1,16 @@
-//! From epoch to epoch: what [`pentarchy_core::epochs`] asks of a replica.
+//! The epochs of a replica, and what each begins with.
 
-use crate::driver::Driver;
 use crate::factory::{EpochFactory, Split, Started};
-use crate::halt::Halt;
-use crate::machine::Machine;
-use crate::observed::Observed;
-use crate::pillar::{NextEpoch, ToPillar};
-use crate::store::Disk;
-use crate::wedging::Wedging;
-use bytes::Bytes;
-use pentarchy_core::auth::Verifier;
-use pentarchy_core::epochs::{Admission, Epochs, Handover, Message, Step};
-use pentarchy_core::erased::{CoreEvent, ReplicaCore};
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::epochs::{Admission, Epochs, Step};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
-use pentarchy_core::protocol::{Authority, Memory, Reject, Rules};
+use pentarchy_core::protocol::{Memory, Rules};
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire;
-use pentarchy_storage::kept::Then;
 use std::sync::Arc;
-use tracing::{error, info, warn};
 
-/// First byte of a peer's message: an [`Message`] follows.
+/// First byte of a peer's message: a [`Message`](pentarchy_core::epochs::Message) follows.
 pub const EPOCHS: u8 = 2;
 
 /// Authenticates a replica's requests to its own group, as a client's are.
@@ -32,16 +20,16 @@ pub type Sealer = Box<dyn Fn(Draft) -> Envelope + Send>;
 pub struct EpochManager<'f> {
     /// They are ahead of the core that runs until the present event is dealt with.
     pub epochs: Epochs,
-    factory: Box<dyn EpochFactory + 'f>,
+    pub(crate) factory: Box<dyn EpochFactory + 'f>,
     /// Authenticates the request to be admitted.
     sealer: Sealer,
     me: ClientId,
     pub(crate) life: Life,
     /// The number of the last request to be admitted.
     asked: u64,
-    steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
     /// To be started when the present event is dealt with.
-    next: Option<(Arc<Membership>, ReplicaSet)>,
+    pub(crate) next: Option<(Arc<Membership>, ReplicaSet)>,
 }
 
 impl<'f> EpochManager<'f> {
@@ -60,257 +48,13 @@ impl<'f> EpochManager<'f> {
     }
 
     /// A request under this replica's key to count by the device that it has now.
-    fn admission(&mut self, epoch: Epoch, now: Millis) -> Arc<Envelope> {
+    pub(crate) fn admission(&mut self, epoch: Epoch, now: Millis) -> Arc<Envelope> {
         self.asked = now.0.max(self.asked + 1);
         let operation = Admission { epoch, life: self.life }.to_bytes();
         let request = Request { number: self.asked, operation };
         let requests = vec![request];
         let draft = Draft { client: self.me, floor: self.asked, events: None, requests };
         Arc::new((self.sealer)(draft))
-    }
-}
-
-impl<D: Disk> Machine<'_, D> {
-    /// A peer spoke about epochs.
-    pub(crate) fn on_epochs(
-        &mut self,
-        peer: ReplicaId,
-        bytes: &Bytes,
-        driver: &mut impl Driver,
-    ) -> Result<(), Halt> {
-        match Message::from_bytes(bytes) {
-            Err(_) => self.engine.reject(peer, Reject::Malformed, driver),
-            // No member has a say in it.
-            Ok(_) if self.epoch_manager.epochs.authority() == Authority::Service => {
-                self.engine.reject(peer, Reject::WrongRole, driver);
-            }
-            Ok(Message::Admit(envelope)) => return self.on_admit(peer, envelope, driver),
-            Ok(message) => {
-                let EpochManager { epochs, steps, .. } = &mut self.epoch_manager;
-                epochs.on_message(peer, message, &*self.engine.verifier, steps);
-                self.carry_out_epochs(driver);
-            }
-        }
-        self.begin_epoch(driver)
-    }
-
-    /// A message of another epoch came.
-    pub(crate) fn on_other_epoch(
-        &mut self,
-        peer: ReplicaId,
-        epoch: Epoch,
-        driver: &mut impl Driver,
-    ) {
-        self.engine.counters.other_epoch += 1;
-        let EpochManager { epochs, steps, .. } = &mut self.epoch_manager;
-        epochs.on_other_epoch(peer, epoch, steps);
-        self.carry_out_epochs(driver);
-    }
-
-    /// A member asks to be admitted: the group orders that like any client's request.
-    fn on_admit(
-        &mut self,
-        peer: ReplicaId,
-        envelope: Arc<Envelope>,
-        driver: &mut impl Driver,
-    ) -> Result<(), Halt> {
-        let member = self.membership().member(&envelope.client);
-        if member != Some(peer) || !self.engine.verifier.envelope(&envelope) {
-            self.engine.reject(peer, Reject::BadRequest, driver);
-            return Ok(());
-        }
-        self.note_asking(peer, &envelope);
-        match self.answer_settled(envelope, driver) {
-            Some(request) => self.step(CoreEvent::Input(request), driver),
-            None => Ok(()),
-        }
-    }
-
-    /// Takes note of a member that asks to be admitted in this epoch.
-    fn note_asking(&mut self, peer: ReplicaId, envelope: &Envelope) {
-        let membership = self.membership();
-        let asks = envelope.requests.iter().any(|request| {
-            Admission::from_bytes(&request.operation).is_ok_and(|Admission { epoch, life }| {
-                let admitted = membership.members[usize::from(peer.0)].life();
-                epoch == membership.epoch && life != admitted
-            })
-        });
-        if asks {
-            self.others.on_asked(peer, self.engine.now_ms);
-        }
-    }
-
-    /// Says in the log that the group cannot go on, when that shows.
-    fn look_whether_lost(&mut self) {
-        let (f, now_ms) = (self.membership().f, self.engine.now_ms);
-        if self.others.look(f, now_ms) {
-            let asking = self.others.asking(now_ms);
-            error!(
-                ?asking,
-                f, "more than f replicas lost their memory; this group cannot continue"
-            );
-        }
-    }
-
-    /// The last executed slot was the last of its epoch.
-    pub(crate) fn on_ended(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
-        let Some(handover) = self.executor.handover() else { return Ok(()) };
-        self.check_service()?;
-        info!(epoch = %handover.epoch, slot = %handover.base.slot, "the epoch ends");
-        self.ended = Some(handover.base);
-        driver.observe(Observed::Ended(&handover));
-        // What this replica signs for, others may need to have from it after a crash.
-        self.when_saved(Then::Ended(handover), driver)
-    }
-
-    /// Says how the epoch ends, unless it is known by now; if a service has said so, nobody has to
-    /// be told.
-    pub(crate) fn vote_for(&mut self, handover: Handover, driver: &mut impl Driver) {
-        let EpochManager { epochs, steps, .. } = &mut self.epoch_manager;
-        let now = epochs.membership().epoch;
-        if epochs.authority() == Authority::Service {
-            if handover.epoch >= now {
-                epochs.on_succeeded(&handover, steps);
-                self.carry_out_epochs(driver);
-            }
-            return;
-        }
-        if handover.epoch != now {
-            return;
-        }
-        epochs.on_ended(handover, |digest| self.engine.authenticator.sign(digest), steps);
-        self.carry_out_epochs(driver);
-    }
-
-    /// Time has passed.
-    pub(crate) fn on_epochs_round(
-        &mut self,
-        now: Millis,
-        driver: &mut impl Driver,
-    ) -> Result<(), Halt> {
-        let EpochManager { epochs, steps, .. } = &mut self.epoch_manager;
-        epochs.on_round(Millis(self.engine.now_ms), steps);
-        if steps.contains(&Step::AskAdmission) {
-            self.others.on_asked(self.engine.me, self.engine.now_ms);
-            let envelope = self.epoch_manager.admission(self.engine.epoch, now);
-            driver.observe(Observed::AsksAdmission(&envelope));
-            self.tell(self.engine.others, &Message::Admit(envelope), driver);
-        }
-        self.look_whether_lost();
-        self.carry_out_epochs(driver);
-        self.begin_epoch(driver)
-    }
-
-    fn carry_out_epochs(&mut self, driver: &mut impl Driver) {
-        for step in std::mem::take(&mut self.epoch_manager.steps) {
-            match step {
-                Step::Send { to, message } => self.tell(to, &message, driver),
-                Step::Begin { membership, sources } => {
-                    self.epoch_manager.next = Some((membership, sources));
-                }
-                Step::AskAuthority => self.tell_status(driver),
-                Step::AskAdmission => {}
-            }
-        }
-    }
-
-    fn tell(&self, to: ReplicaSet, message: &Message, driver: &mut impl Driver) {
-        let bytes = message.to_bytes();
-        for peer in to.iter() {
-            driver.send_peer(peer, "epochs", |to| {
-                to.u8(EPOCHS);
-                to.array(&bytes);
-            });
-        }
-    }
-
-    /// Goes over to the next epoch, if its beginning is proved.
-    pub(crate) fn begin_epoch(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
-        // A state that the next epoch may rest on is being saved.
-        if self.store.as_ref().is_some_and(|store| store.is_ending()) {
-            return Ok(());
-        }
-        let Some((membership, sources)) = self.epoch_manager.next.take() else { return Ok(()) };
-        let mine = self.ended.take();
-        self.wedging = Wedging::default();
-        // Only the next epoch begins where this one ended; one behind it begins further on.
-        let follows = self.engine.epoch.next() == membership.epoch;
-        let diverged = mine.filter(|mine| follows && *mine != membership.base);
-        let fetch = (mine != Some(membership.base)).then_some(sources);
-        info!(epoch = %membership.epoch, slot = %membership.base.slot, "the epoch begins");
-        self.engine.counters.epochs += 1;
-        self.engine.authenticator.begin_epoch(&membership).map_err(Halt::Counter)?;
-        self.roll_back(self.executor.committed(), driver)?;
-        self.executor.begin_epoch(membership.clone());
-        self.check_service()?;
-        if let Some(store) = &mut self.store {
-            let proof = self.epoch_manager.epochs.proof().cloned();
-            store.begin_epoch(membership.clone(), proof, fetch.is_some())?;
-        }
-        self.reads.begin_epoch(membership.base.slot);
-        self.transfer.give_up();
-        self.others.begin_epoch();
-        let verifier = self.epoch_manager.factory.verifier(&membership);
-        let core = self.start_core(&membership, &verifier, fetch);
-        self.engine.begin_epoch(membership.epoch, verifier, core, driver);
-        driver.observe(Observed::Began(&membership));
-        if let Some(mine) = diverged {
-            self.on_diverged(mine.slot, driver);
-        }
-        self.resuming.begin_epoch();
-        self.resuming.begin(self.epoch_manager.epochs.is_admitted(), self.engine.now_ms);
-        if self.is_resuming() { Ok(()) } else { self.begin(driver) }
-    }
-
-    /// The group goes on with another state than this replica had at the end of the last epoch.
-    pub(crate) fn on_diverged(&mut self, slot: Slot, driver: &mut impl Driver) {
-        self.engine.counters.diverged += 1;
-        warn!(%slot, "this replica's state differs from the group's");
-        driver.observe(Observed::Diverged(slot));
-    }
-
-    /// The core of an epoch, or none if the epoch does not admit this replica's device.
-    fn start_core(
-        &mut self,
-        membership: &Arc<Membership>,
-        verifier: &Arc<dyn Verifier>,
-        fetch: Option<ReplicaSet>,
-    ) -> Box<dyn ReplicaCore> {
-        if !self.epoch_manager.epochs.is_admitted() {
-            warn!(epoch = %membership.epoch, "not admitted; asking the group to admit this device");
-        }
-        let memory = match self.store {
-            Some(_) => Memory::Durable { executed: membership.base, records: Vec::new() },
-            None => Memory::Volatile,
-        };
-        let rules = self.engine.core.rules();
-        let epoch_manager = &mut self.epoch_manager;
-        let starting = Starting {
-            is_admitted: epoch_manager.epochs.is_admitted(),
-            is_split: self.is_split,
-            rules,
-            factory: &mut *epoch_manager.factory,
-        };
-        let Parts { core, pillar_cores } = starting.start(membership, fetch, memory);
-        self.engine.effects = core.effects;
-        // What they were to be told is of the epoch before.
-        self.to_pillars.clear();
-        self.begin_pillars(membership, verifier, pillar_cores);
-        core.core
-    }
-
-    /// Has pillars with threads of their own begin the epoch with these.
-    fn begin_pillars(
-        &mut self,
-        membership: &Arc<Membership>,
-        verifier: &Arc<dyn Verifier>,
-        pillar_cores: Vec<Started>,
-    ) {
-        for (pillar, started) in (0..).zip(pillar_cores) {
-            let (membership, verifier) = (membership.clone(), verifier.clone());
-            let next = NextEpoch { membership, verifier, started };
-            self.to_pillars.push((pillar, ToPillar::Epoch(Box::new(next))));
-        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Why a replica must not go on.
 
-use crate::resuming::text;
 use pentarchy_core::counter::{Position, Refused};
 use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_storage::error::StorageError;
@@ -61,4 +60,9 @@ impl From<StorageError> for Halt {
     fn from(error: StorageError) -> Self {
         Self::Storage(error)
     }
+}
+
+/// A position, for people.
+fn text(position: Position) -> String {
+    format!("{}:{}", position.view.0, position.index)
 }

@@ -17,13 +17,14 @@
 //! | `driver` | what it asks of its driver |
 //! | `engine` | the core among its peers: messages, keys, what it says to itself |
 //! | `effects` | what becomes of the core's effects |
-//! | `admission`, `checking`, `queries` | clients' messages on their way to the core |
+//! | `admission`, `admitting`, `checking`, `queries` | clients' messages, up to the core |
 //! | `links`, `inbound` | what peers sent, and how much of it is looked at in a round |
 //! | `replies`, `speculation` | what clients are told of what was executed |
 //! | `transfers`, `spooling`, `divergence` | states |
-//! | `epochs`, `factory` | from epoch to epoch, and what makes the parts that change then |
+//! | `epochs`, `advancing`, `factory` | from epoch to epoch, and what makes the parts that change then |
 //! | `wedging`, `authority` | the end of an epoch by the word of a service outside |
-//! | `beginning`, `resuming` | how a replica begins, and what it asks before it speaks again |
+//! | `beginning` | how a replica begins |
+//! | `resuming`, `asking`, `seen` | what it asks before it speaks again, and tells who asks |
 //! | `store`, `durable` | what is kept across a crash, and what waits for the disk |
 //! | `observed` | what a machine does, for drivers that watch it |
 //! | [`pillar`] | one pillar of a split order, for a thread of its own |
@@ -46,7 +47,10 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod admitting;
+mod advancing;
 pub mod approach;
+mod asking;
 mod authority;
 mod beginning;
 mod checking;
@@ -78,6 +82,7 @@ pub mod report;
 mod reporting;
 mod rescue;
 mod resuming;
+mod seen;
 mod speculation;
 mod spooling;
 pub mod status;
@@ -87,17 +92,18 @@ mod wedging;
 
 pub use beginning::{BeginError, Beginning, Begun, Kept};
 pub use driver::{Driver, HangUp, Kind, Pause, Work};
-pub use engine::{Engine, EngineParts, PROTOCOL};
+pub use engine::{Engine, EngineParts, PROTOCOL, ROUND_MS};
 pub use epochs::{EPOCHS, EpochManager, Sealer};
 pub use factory::{EpochFactory, OneEpoch, Split, Started};
 pub use halt::Halt;
 pub use limits::HostLimits;
-pub use machine::{Machine, MachineParts, ROUND_MS};
+pub use machine::{Machine, MachineParts};
 pub use observed::{NoticeLog, Observed, Sent};
 pub use pillar::PillarInstance;
 pub use reporting::Surroundings;
 pub use rescue::Rescued;
-pub use resuming::{RESUMING, Resuming, Seen};
+pub use resuming::{RESUMING, Resuming};
+pub use seen::Seen;
 pub use spooling::Spooling;
 pub use status::StatusReport;
 pub use store::{Disk, ObservedStore, StateCache};

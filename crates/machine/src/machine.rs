@@ -4,7 +4,7 @@ use crate::admission::Admission;
 use crate::approach::Approach;
 use crate::divergence::Divergence;
 use crate::driver::Driver;
-use crate::engine::Engine;
+use crate::engine::{Engine, ROUND_MS};
 use crate::epochs::EpochManager;
 use crate::fault::Fault;
 use crate::halt::Halt;
@@ -33,9 +33,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::info;
-
-/// The shortest time between two ends of rounds that the core is told of although nothing happened.
-pub const ROUND_MS: u64 = 5;
 
 /// A replica without sockets, threads, files or clocks. `D` is the disk, if it has one; what makes
 /// its cores lives for `'f`.

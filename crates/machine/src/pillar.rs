@@ -7,14 +7,13 @@ pub use messages::{FromPillar, NextEpoch, Prepared, ToPillar};
 
 use crate::checking::Checked;
 use crate::driver::Driver;
-use crate::engine::{Engine, Opened, PROTOCOL};
+use crate::engine::{Engine, Opened, PROTOCOL, ROUND_MS};
 use crate::fault::Fault;
 use crate::halt::Halt;
 use crate::inbound::{Heard, Inbound};
 use crate::limits::HostLimits;
-use crate::machine::ROUND_MS;
 use crate::report::{LinkReport, Report};
-use crate::resuming::Seen;
+use crate::seen::Seen;
 use bytes::Bytes;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId};

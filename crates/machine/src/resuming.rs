@@ -20,24 +20,15 @@
 //! that was always the last to commit may go unnoticed. Nor is told of what waits unread when the
 //! question comes, in a socket of a pillar, say, if its thread is late.
 
-use crate::driver::Driver;
-use crate::engine::Engine;
 use crate::halt::Halt;
-use crate::machine::Machine;
-use crate::observed::Observed;
-use crate::store::Disk;
-use bytes::Bytes;
+use crate::seen::Seen;
 use pentarchy_core::counter::{Instance, Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::erased::Incoming;
 use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
 use pentarchy_core::limits::PILLARS_MAX;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use tracing::{info, warn};
 
 /// First byte of a peer's message: a `Message` follows.
 pub const RESUMING: u8 = 3;
@@ -55,7 +46,7 @@ const ASK_NOBODY_FOR_MS: u64 = 10_000;
 
 /// Question and answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Message {
+pub(crate) enum Message {
     /// What did you see of mine last?
     Ask {
         /// In this epoch.
@@ -96,42 +87,6 @@ impl Wire for Message {
     }
 }
 
-/// Others' statements that a thread has seen in an epoch, for the replica's thread to tell of.
-#[derive(Clone, Default)]
-pub struct Seen(Arc<Mutex<Lasts>>);
-
-#[derive(Default)]
-struct Lasts {
-    epoch: Epoch,
-    /// The last statement of each counter: no more than members have.
-    of: BTreeMap<(ReplicaId, Instance), (Digest, Ui)>,
-}
-
-impl Seen {
-    /// A message came in this epoch; if a device certified it, it is noted.
-    pub(crate) fn note(&self, epoch: Epoch, incoming: &Incoming) {
-        let Some((author, digest, ui)) = incoming.certified() else { return };
-        let mut lasts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lasts.epoch != epoch {
-            *lasts = Lasts { epoch, of: BTreeMap::new() };
-        }
-        let counter = (*author, ui.instance);
-        let known = lasts.of.get(&counter).map(|(_, ui)| ui.position);
-        let is_later = known < Some(ui.position);
-        if known.is_none() || (is_later && !mutant!("resuming.first-seen-stays")) {
-            lasts.of.insert(counter, (*digest, *ui));
-        }
-    }
-
-    /// Those of a replica.
-    fn of(&self, epoch: Epoch, replica: ReplicaId) -> Vec<(Digest, Ui)> {
-        let lasts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let its = (replica, Instance::FIRST)..=(replica, Instance(u8::MAX));
-        let its = lasts.of.range(its).filter(|_| lasts.epoch == epoch);
-        its.map(|(_, last)| *last).collect()
-    }
-}
-
 /// What this replica knows of others' statements, and what it wants to know of its own.
 #[derive(Default)]
 pub struct Resuming {
@@ -142,18 +97,18 @@ pub struct Resuming {
     /// answers of `f + 1` others in one epoch yet.
     asks: bool,
     /// What its devices remember that speak in other threads, before they speak.
-    elsewhere: Vec<(Instance, Memory)>,
+    pub(crate) elsewhere: Vec<(Instance, Memory)>,
     /// Since when it waits for answers before it speaks.
     since: Option<u64>,
     /// When the first one came.
     first_ms: Option<u64>,
     asked_ms: Option<u64>,
-    answered: ReplicaSet,
+    pub(crate) answered: ReplicaSet,
 }
 
 /// What a replica that waits for answers is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Next {
+pub(crate) enum Next {
     /// Ask these, if any.
     Ask(ReplicaSet),
     /// Speak: enough others have answered.
@@ -189,9 +144,14 @@ impl Resuming {
         self.answered = ReplicaSet::default();
     }
 
+    /// Whether it waits for answers, before it speaks.
+    pub(crate) const fn is_waiting(&self) -> bool {
+        self.since.is_some()
+    }
+
     /// What it does about its question at this time; nothing if it has none. `wanted` of the others
     /// are enough.
-    fn next(&mut self, others: ReplicaSet, wanted: usize, now_ms: u64) -> Option<Next> {
+    pub(crate) fn next(&mut self, others: ReplicaSet, wanted: usize, now_ms: u64) -> Option<Next> {
         let since = self.since?;
         if self.answered.len() >= wanted.min(others.len()) || mutant!("resuming.asks-nobody") {
             self.since = None;
@@ -217,7 +177,7 @@ impl Resuming {
 
     /// What a replica in epoch `mine` answers a peer that asks in epoch `asked`; nothing if that is
     /// another one.
-    fn answer(&self, mine: Epoch, asked: Epoch, peer: ReplicaId) -> Option<Message> {
+    pub(crate) fn answer(&self, mine: Epoch, asked: Epoch, peer: ReplicaId) -> Option<Message> {
         if asked != mine && !mutant!("resuming.any-epoch-counts") {
             return None;
         }
@@ -227,7 +187,7 @@ impl Resuming {
     /// A peer has seen these statements, which are to be this replica's own; its devices remember
     /// that. A peer that is not asked is not believed: a replica that speaks is beyond what it knew
     /// before.
-    fn on_seen(
+    pub(crate) fn on_seen(
         &mut self,
         peer: ReplicaId,
         lasts: &[(Digest, Ui)],
@@ -260,107 +220,11 @@ impl Resuming {
     }
 }
 
-impl<D: Disk> Machine<'_, D> {
-    /// Whether it waits for its peers' answers, and says nothing until then.
-    #[must_use]
-    pub const fn is_resuming(&self) -> bool {
-        self.resuming.since.is_some()
-    }
-
-    /// Asks the peers that have not answered; goes on when enough have, or have not for long
-    /// enough.
-    pub(crate) fn ask_before_resuming(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
-        if !self.is_resuming() {
-            return Ok(());
-        }
-        // A device that keeps its own memory cannot be put back with a folder: nobody is needed.
-        let keeps_itself = self.memories().is_empty();
-        let wanted = if keeps_itself { 0 } else { self.membership().f + 1 };
-        let next = self.resuming.next(self.engine.others, wanted, self.engine.now_ms);
-        let others = self.resuming.answered.len();
-        match next {
-            None => return Ok(()),
-            Some(Next::Ask(peers)) => {
-                let ask = Message::Ask { epoch: self.engine.epoch };
-                peers.iter().for_each(|peer| tell(peer, &ask, driver));
-                return Ok(());
-            }
-            Some(Next::Speak) => {
-                info!(others, "resumes: no other replica has seen more of it than its disk has");
-            }
-            Some(Next::SpeakAnyway) => {
-                warn!(
-                    others,
-                    "resumes, although fewer than f + 1 replicas said what they saw of it"
-                );
-            }
-        }
-        let is_answered = next == Some(Next::Speak);
-        driver.observe(Observed::Resumes { epoch: self.engine.epoch, is_answered });
-        self.begin_process(driver)
-    }
-
-    /// A peer asks, or answers.
-    pub(crate) fn on_resuming(
-        &mut self,
-        peer: ReplicaId,
-        bytes: &Bytes,
-        driver: &mut impl Driver,
-    ) -> Result<(), Halt> {
-        match Message::from_bytes(bytes) {
-            Err(Malformed) => self.engine.reject(peer, Reject::Malformed, driver),
-            Ok(Message::Ask { epoch }) => {
-                match self.resuming.answer(self.engine.epoch, epoch, peer) {
-                    Some(seen) => tell(peer, &seen, driver),
-                    None => self.on_other_epoch(peer, epoch, driver),
-                }
-            }
-            Ok(Message::Seen { epoch, .. }) if epoch != self.engine.epoch => {}
-            Ok(Message::Seen { lasts, .. }) => return self.on_seen(peer, &lasts, driver),
-        }
-        Ok(())
-    }
-
-    /// What its devices remember, before it speaks.
-    fn memories(&self) -> Vec<(Instance, Memory)> {
-        let mut memories = self.engine.authenticator.memories();
-        memories.extend(self.resuming.elsewhere.iter().cloned());
-        memories
-    }
-
-    fn on_seen(
-        &mut self,
-        peer: ReplicaId,
-        lasts: &[(Digest, Ui)],
-        driver: &mut impl Driver,
-    ) -> Result<(), Halt> {
-        let memories = self.memories();
-        let Engine { verifier, me, now_ms, .. } = &self.engine;
-        let is_mine = |digest: &Digest, ui: &Ui| verifier.usig(*me, digest, ui);
-        if let Err(why) = self.resuming.on_seen(peer, lasts, &memories, is_mine, *now_ms)? {
-            self.engine.reject(peer, why, driver);
-        }
-        Ok(())
-    }
-}
-
 /// Whether a device with this memory cannot have certified this: it comes later than all that it
 /// did, or is something else than what it repeats at that position.
 fn is_beyond(memory: &Memory, digest: &Digest, position: Position) -> bool {
     let mut recent = memory.recent.iter();
     position > memory.last || recent.any(|it| it.position == position && it.digest != *digest)
-}
-
-fn tell(peer: ReplicaId, message: &Message, driver: &mut impl Driver) {
-    driver.send_peer(peer, "resuming", |to| {
-        to.u8(RESUMING);
-        message.encode(to);
-    });
-}
-
-/// A position, for people.
-pub fn text(position: Position) -> String {
-    format!("{}:{}", position.view.0, position.index)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A replica that was put back learns of it, and one that was answered asks no more.
 
 use super::*;
+use bytes::Bytes;
 use pentarchy_core::counter::{Certificate, Statement};
 use pentarchy_core::ids::{Incarnation, View};
 
@@ -119,9 +120,8 @@ const ME: ReplicaId = ReplicaId(1);
 
 /// One of the others, which has seen this of replica 1 in that epoch.
 fn peer(epoch: Epoch, lasts: &[(Digest, Ui)]) -> Resuming {
-    let of = lasts.iter().map(|(digest, ui)| ((ME, ui.instance), (*digest, *ui))).collect();
     let peer = Resuming::default();
-    *peer.seen.0.lock().unwrap() = Lasts { epoch, of };
+    lasts.iter().for_each(|(digest, ui)| peer.seen.note_certified(epoch, ME, *digest, *ui));
     peer
 }
 
