@@ -2,11 +2,10 @@
 //! that it was checked ([`Verified`]).
 
 use crate::counter::{Instance, Position, TrustedMac, Ui};
-use crate::digest::{Digest, Domain};
+use crate::digest::Digest;
 use crate::ids::ReplicaId;
 use crate::limits::FRAME_BYTES_MAX;
 use crate::mac_vector::MacVector;
-use crate::protocol::Message;
 use crate::request::Envelope;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
@@ -264,19 +263,6 @@ pub struct Verified<M> {
     pub is_direct: bool,
 }
 
-impl<M: Message> Verified<M> {
-    /// What a core reads in its own log that it had said, with the tag that was made for it.
-    pub fn recalled(author: ReplicaId, tag: AuthTag, domain: &Domain, message: M) -> Self {
-        let mut writer = Writer::default();
-        author.encode(&mut writer);
-        tag.encode(&mut writer);
-        message.encode(&mut writer);
-        let digest = message.statement(domain);
-        let (message, wire) = (Arc::new(message), writer.into_bytes());
-        Self { author, tag, digest, message, wire, is_direct: true }
-    }
-}
-
 impl<M> Clone for Verified<M> {
     fn clone(&self) -> Self {
         Self {
@@ -308,7 +294,7 @@ impl<M> Hash for Verified<M> {
 
 /// As a replica keeps it in its own log, where nothing has to be checked again. Never for the
 /// network: whoever decodes it believes it.
-impl<M: Message> Wire for Verified<M> {
+impl<M: Wire> Wire for Verified<M> {
     fn encode(&self, to: &mut Writer) {
         self.digest.encode(to);
         to.bytes(&self.wire);

@@ -29,6 +29,14 @@ impl Instance {
     pub const MAX: u8 = 127;
 }
 
+impl Membership {
+    /// By which of their counters its members certify.
+    #[must_use]
+    pub fn instance(&self) -> Instance {
+        self.lane.pillar.map_or(Instance::FIRST, Instance)
+    }
+}
+
 /// A counter reading. Positions are ordered by view, then by index; a device certifies each at
 /// most once and never one below the last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

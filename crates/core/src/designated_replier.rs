@@ -7,7 +7,6 @@
 //! from the client table they tell in full.
 
 use crate::digest::Digest;
-use crate::executor::Notice;
 use crate::ids::{ClientId, ReplicaId};
 use crate::ports::client::{Outcome, Reply};
 use crate::wire::{Malformed, Reader, Wire, Writer};
@@ -59,7 +58,7 @@ impl DesignatedReplier {
         }
         let (mut whole, mut digests) = (Vec::new(), Vec::new());
         for reply in replies {
-            match self.digest_of(client, &reply) {
+            match self.digest(client, &reply) {
                 Some(digest) => digests.push(digest),
                 None => whole.push(reply),
             }
@@ -69,12 +68,7 @@ impl DesignatedReplier {
 
     /// What to tell a client instead, if another replica tells it this.
     #[must_use]
-    pub fn digest(&self, client: &ClientId, notice: &Notice) -> Option<ResultDigest> {
-        let Notice::Reply(reply) = notice else { return None };
-        self.digest_of(client, reply)
-    }
-
-    fn digest_of(&self, client: &ClientId, reply: &Reply) -> Option<ResultDigest> {
+    pub fn digest(&self, client: &ClientId, reply: &Reply) -> Option<ResultDigest> {
         let Reply { number, outcome: Outcome::Done(result) } = reply else { return None };
         let is_told = self.is_told(client, reply);
         (!is_told).then(|| ResultDigest { number: *number, digest: Digest::of(result) })
@@ -100,7 +94,7 @@ mod tests {
         for number in 0..8 {
             let done = |bytes: usize| {
                 let outcome = Outcome::Done(Bytes::from(vec![1; bytes]));
-                Notice::Reply(Reply { number, outcome })
+                Reply { number, outcome }
             };
             let telling = |me| DesignatedReplier { me: ReplicaId(me), n: 4, whole_bytes: 100 };
             let digest = Digest::of(&[1; 101]);
@@ -111,11 +105,8 @@ mod tests {
             assert!(others.into_iter().all(|told| told == ResultDigest { number, digest }));
             assert!((0..4).all(|me| telling(me).digest(&client, &done(100)).is_none()));
             for me in 0..4 {
-                let replies = [done(101), done(100)].map(|notice| match notice {
-                    Notice::Reply(reply) => reply,
-                    Notice::Event { .. } => panic!("these are replies"),
-                });
-                let (told, digests) = telling(me).split(&client, replies.to_vec());
+                let replies = vec![done(101), done(100)];
+                let (told, digests) = telling(me).split(&client, replies);
                 let mine = usize::from(me == whole[0]);
                 assert_eq!((told.len(), digests.len()), (1 + mine, 1 - mine), "r{me}");
             }
@@ -123,7 +114,7 @@ mod tests {
         }
         tellers.sort_unstable();
         assert_eq!(tellers, [0, 0, 1, 1, 2, 2, 3, 3]);
-        let forgotten = Notice::Reply(Reply { number: 1, outcome: Outcome::Forgotten });
+        let forgotten = Reply { number: 1, outcome: Outcome::Forgotten };
         let telling = DesignatedReplier { me: ReplicaId(0), n: 4, whole_bytes: 0 };
         assert_eq!(telling.digest(&client, &forgotten), None);
     }

@@ -17,7 +17,7 @@ use crate::auth::{Signature, Verifier};
 use crate::digest::{Digest, Domain};
 use crate::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
 use crate::limits::{EPOCHS_KEPT, HANDOVERS_SENT_MAX, REPLICAS_MAX};
-use crate::membership::{Base, Life, Membership};
+use crate::membership::{Base, Life, Member, Membership};
 use crate::mutant;
 use crate::protocol::Authority;
 use crate::request::Envelope;
@@ -81,6 +81,26 @@ impl Handover {
     pub fn statement(&self, membership: &Membership) -> Digest {
         let domain = Domain::new(&membership.group, self.epoch);
         domain.statement("handover").bytes(&self.to_bytes()).finish()
+    }
+}
+
+impl Membership {
+    /// The membership that follows on the end of this one, or of one behind it.
+    #[must_use]
+    pub fn after(&self, handover: &Handover) -> Self {
+        let next = |(member, life): (&Member, &Life)| Member {
+            key: member.key,
+            incarnation: life.incarnation,
+            device_key: life.device_key,
+        };
+        Self {
+            group: self.group,
+            epoch: handover.epoch.next(),
+            f: self.f,
+            members: self.members.iter().zip(&handover.lives).map(next).collect(),
+            base: if mutant!("epochs.begins-elsewhere") { self.base } else { handover.base },
+            lane: self.lane,
+        }
     }
 }
 

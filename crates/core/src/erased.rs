@@ -46,6 +46,19 @@ impl Incoming {
     }
 }
 
+impl<M: Message> Verified<M> {
+    /// What a core reads in its own log that it had said, with the tag that was made for it.
+    pub fn recalled(author: ReplicaId, tag: AuthTag, domain: &Domain, message: M) -> Self {
+        let mut writer = Writer::default();
+        author.encode(&mut writer);
+        tag.encode(&mut writer);
+        message.encode(&mut writer);
+        let digest = message.statement(domain);
+        let (message, wire) = (Arc::new(message), writer.into_bytes());
+        Self { author, tag, digest, message, wire, is_direct: true }
+    }
+}
+
 /// A message that waits for its authentication.
 #[derive(Clone)]
 pub struct Outgoing {

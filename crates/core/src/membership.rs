@@ -1,12 +1,8 @@
 //! Who is in an epoch, with the keys by which their statements are checked.
 
-use crate::counter::Instance;
 use crate::digest::{Digest, Domain};
-use crate::epochs::Handover;
 use crate::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, Slot, View};
 use crate::limits::REPLICAS_MAX;
-use crate::mutant;
-use crate::protocol::Rules;
 use crate::quorum::Quorums;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
@@ -156,17 +152,6 @@ impl core::fmt::Display for BadMembership {
 impl core::error::Error for BadMembership {}
 
 impl Membership {
-    /// Checks that a protocol of these rules is safe and live in this group.
-    ///
-    /// # Errors
-    /// [`BadMembership`] if it is not.
-    pub fn check(&self, rules: &Rules) -> Result<(), BadMembership> {
-        let (n, needed) = (self.members.len(), rules.replicas(self.f));
-        let is_enough = n >= needed.max(2 * self.f + 1) && n <= REPLICAS_MAX;
-        let fits = is_enough && rules.quorum.works_in(self.quorums());
-        if fits { Ok(()) } else { Err(BadMembership { n, f: self.f, needed }) }
-    }
-
     /// Group size and faults.
     #[must_use]
     pub fn quorums(&self) -> Quorums {
@@ -201,24 +186,6 @@ impl Membership {
         u16::try_from(index).ok().map(ReplicaId)
     }
 
-    /// The membership that follows on the end of this one, or of one behind it.
-    #[must_use]
-    pub fn after(&self, handover: &Handover) -> Self {
-        let next = |(member, life): (&Member, &Life)| Member {
-            key: member.key,
-            incarnation: life.incarnation,
-            device_key: life.device_key,
-        };
-        Self {
-            group: self.group,
-            epoch: handover.epoch.next(),
-            f: self.f,
-            members: self.members.iter().zip(&handover.lives).map(next).collect(),
-            base: if mutant!("epochs.begins-elsewhere") { self.base } else { handover.base },
-            lane: self.lane,
-        }
-    }
-
     /// All ids in order.
     pub fn ids(&self) -> impl Iterator<Item = ReplicaId> + use<> {
         (0..self.members.len() as u16).map(ReplicaId)
@@ -246,12 +213,6 @@ impl Membership {
             domain = domain.split(pillars, rotates);
         }
         pillar.map_or(domain, |pillar| domain.pillar(pillar))
-    }
-
-    /// By which of their counters its members certify.
-    #[must_use]
-    pub fn instance(&self) -> Instance {
-        self.lane.pillar.map_or(Instance::FIRST, Instance)
     }
 
     /// The same members, who agree on one pillar of what these do, from this slot of it on.

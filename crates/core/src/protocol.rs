@@ -5,7 +5,7 @@ use crate::counter::Counter;
 use crate::digest::{Digest, Domain};
 use crate::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot, View};
 use crate::limits;
-use crate::membership::{Base, Membership};
+use crate::membership::{BadMembership, Base, Membership};
 use crate::ports::client::Place;
 use crate::quorum::{ClientQuorums, Count, QuorumRule, Quorums, ReadRule};
 use crate::wire::{Malformed, Reader, Wire, Writer};
@@ -598,6 +598,19 @@ impl Rules {
     pub const fn client_quorums(&self, group: Quorums) -> ClientQuorums {
         let (replies, answers) = (self.replies.of(group.f), self.reads.answers(group));
         ClientQuorums { group, replies, answers }
+    }
+}
+
+impl Membership {
+    /// Checks that a protocol of these rules is safe and live in this group.
+    ///
+    /// # Errors
+    /// [`BadMembership`] if it is not.
+    pub fn check(&self, rules: &Rules) -> Result<(), BadMembership> {
+        let (n, needed) = (self.members.len(), rules.replicas(self.f));
+        let is_enough = n >= needed.max(2 * self.f + 1) && n <= limits::REPLICAS_MAX;
+        let fits = is_enough && rules.quorum.works_in(self.quorums());
+        if fits { Ok(()) } else { Err(BadMembership { n, f: self.f, needed }) }
     }
 }
 

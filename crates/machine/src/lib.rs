@@ -21,7 +21,7 @@
 //! | `links`, `inbound` | what peers sent, and how much of it is looked at in a round |
 //! | `replies`, `speculation` | what clients are told of what was executed |
 //! | `transfers`, `spooling`, `divergence` | states |
-//! | `epochs`, `advancing`, `factory` | from epoch to epoch, and what makes the parts that change then |
+//! | `epochs`, `advancing`, `factory` | from epoch to epoch, and what makes what changes then |
 //! | `wedging`, `authority` | the end of an epoch by the word of a service outside |
 //! | `beginning` | how a replica begins |
 //! | `resuming`, `asking`, `seen` | what it asks before it speaks again, and tells who asks |

@@ -85,7 +85,11 @@ impl Replies {
     /// Collects what a client is told of a request that was just executed: its result, or the
     /// result's digest if another replica tells it.
     pub fn notify_executed(&mut self, id: &ClientId, notice: Notice, telling: DesignatedReplier) {
-        match telling.digest(id, &notice) {
+        let digest = match &notice {
+            Notice::Reply(reply) => telling.digest(id, reply),
+            Notice::Event { .. } => None,
+        };
+        match digest {
             Some(digest) => self.notify_digest(id, digest),
             None => self.notify(id, notice),
         }
