@@ -1,6 +1,5 @@
 //! Errors in the words of Redis, as clients match on them.
 
-use super::reply::REPLY_BYTES_MAX;
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
@@ -165,12 +164,5 @@ fn quote(arg: &[u8], room: usize) -> String {
     String::from_utf8_lossy(arg).replace(['\r', '\n'], " ")
 }
 
-const _: () = assert!(REPLY_BYTES_MAX == 1_048_576, "the message of REPLY_TOO_LARGE says so");
-const _: () =
-    assert!(super::glob::PATTERN_BYTES_MAX == 1024, "the message of PATTERN_TOO_LONG says so");
 const _: () = assert!(super::COLLECTION_BYTES_MAX == 67_108_864, "COLLECTION_TOO_LARGE says so");
 const _: () = assert!(super::KEY_BYTES_MAX == 65_536, "the message of KEY_TOO_LONG says so");
-const _: () = assert!(
-    super::session::TRANSACTION_REPLIES_BYTES_MAX == 1_572_864,
-    "the message of TRANSACTION_REPLIES says so"
-);

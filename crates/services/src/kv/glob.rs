@@ -6,6 +6,8 @@ use super::work::Work;
 /// The longest pattern.
 pub const PATTERN_BYTES_MAX: usize = 1 << 10;
 
+const _: () = assert!(PATTERN_BYTES_MAX == 1024, "Error::PATTERN_TOO_LONG says so");
+
 /// A pattern of a command, unless it is too long.
 pub(crate) fn pattern(arg: &[u8]) -> Result<&[u8], Error> {
     if arg.len() > PATTERN_BYTES_MAX { Err(Error::PATTERN_TOO_LONG) } else { Ok(arg) }

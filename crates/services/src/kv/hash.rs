@@ -2,7 +2,7 @@
 
 use super::place::{Key, Place, position_of};
 use super::ranked::Ranked;
-use super::store::Text;
+use super::text::Text;
 
 /// What a hash costs beside its fields.
 const OWN_COST: u64 = 128;

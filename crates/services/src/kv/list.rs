@@ -1,8 +1,11 @@
 //! A list that knows how large it is.
 
-use super::store::{ITEM_COST, Text};
+use super::text::Text;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+
+/// What an element of a list costs beside its bytes.
+const ITEM_COST: u64 = 32;
 
 /// Which end of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

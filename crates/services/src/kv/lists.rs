@@ -6,7 +6,8 @@ use super::error::Error;
 use super::keys::VISIT_WORK;
 use super::list::{End, List};
 use super::reply::{REPLY_BYTES_MAX, ReplyWriter};
-use super::store::{Store, Text};
+use super::store::Store;
+use super::text::Text;
 use super::zsets::pop_count;
 use alloc::vec::Vec;
 

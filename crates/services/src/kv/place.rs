@@ -3,7 +3,7 @@
 //! A position is the upper 63 bits of a BLAKE3 hash: the same on every replica, not of a client's
 //! choosing, and a number, which is what the cursor of a `SCAN` is.
 
-use super::store::Text;
+use super::text::Text;
 use core::borrow::Borrow;
 use core::cmp::Ordering;
 use pentarchy_core::digest::Digest;

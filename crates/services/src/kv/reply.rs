@@ -27,6 +27,8 @@ use pentarchy_core::wire::Malformed;
 /// would is answered so before it changes anything.
 pub const REPLY_BYTES_MAX: usize = OPERATION_BYTES_MAX;
 
+const _: () = assert!(REPLY_BYTES_MAX == 1_048_576, "Error::REPLY_TOO_LARGE says so");
+
 /// More elements than any reply can carry.
 pub(crate) const ITEMS_MAX: usize = REPLY_BYTES_MAX / 5;
 

@@ -7,7 +7,7 @@
 
 use super::place::{Key, Place, position_of};
 use super::ranked::Ranked;
-use super::store::Text;
+use super::text::Text;
 use core::cmp::Ordering;
 
 /// What a sorted set costs beside its members.

@@ -9,12 +9,11 @@
 //! ([`Store::advance`]). All of it follows from the order and its agreed time alone.
 
 use super::error::Error;
+use super::interest::Interest;
 use super::list::List;
 use super::place::{Key, POSITION_BITS, Place, position_of};
-use super::session::Interest;
 use super::value::{Kind, Value};
 use super::work::Work;
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Bound;
@@ -37,15 +36,9 @@ const KEY_COST: u64 = 96;
 /// What a deadline costs beside the bytes of its key, which it repeats.
 const DEADLINE_COST: u64 = 64;
 
-/// What an element of a list costs beside its bytes.
-pub const ITEM_COST: u64 = 32;
-
 /// Keys that are due and go with one operation. More than one operation can give a deadline to, so
 /// that they do not pile up for good.
 const SWEEP_KEYS: usize = 16;
-
-/// A byte string that does not grow.
-pub type Text = Box<[u8]>;
 
 const fn bucket_of(position: u64) -> usize {
     (position >> (POSITION_BITS - BUCKETS.ilog2())) as usize

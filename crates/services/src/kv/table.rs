@@ -1,6 +1,6 @@
 //! The commands themselves, by name.
 
-use super::registry::{CommandInfo, Entry, Handler, Keys};
+use super::command_info::{CommandInfo, Entry, Handler, Keys};
 use super::{bits, expiry, hashes, keys, lists, object, scan, set_algebra, sets, strings};
 use super::{zalgebra, zranges, zsets};
 

@@ -14,7 +14,7 @@ pub(crate) use subcommands::check as check_subcommand;
 use super::encoder::Encoder;
 use super::shared::Shared;
 use pentarchy_services::kv::session::Topic;
-use pentarchy_services::kv::{CommandInfo, Error, registry::Keys};
+use pentarchy_services::kv::{CommandInfo, Error, command_info::Keys};
 
 type RunHere = fn(&mut Session, &Shared, &[&[u8]], &mut Encoder<'_>);
 

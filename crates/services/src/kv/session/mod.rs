@@ -11,7 +11,6 @@
 
 mod blocking;
 mod encoding;
-mod interest;
 mod operation;
 mod pubsub;
 mod registry;
@@ -26,7 +25,6 @@ pub use operation::{
 pub use registry::is_blocking;
 
 pub(crate) use encoding::{encode, restore};
-pub(crate) use interest::Interest;
 pub(crate) use operation::{PACK, SESSION, TRANSACTION};
 pub(crate) use registry::{all, entry};
 pub(crate) use table::Sessions;
@@ -53,6 +51,9 @@ pub const PACK_REPLIES_BYTES: usize = 64 << 10;
 /// The most that the replies of a transaction may be together. A reply that does not fit becomes an
 /// error, which does not undo its command.
 pub const TRANSACTION_REPLIES_BYTES_MAX: usize = 3 << 19;
+
+const _: () =
+    assert!(TRANSACTION_REPLIES_BYTES_MAX == 1_572_864, "Error::TRANSACTION_REPLIES says so");
 
 /// Commands of a transaction, so that each can be answered with an error of 24 bytes at least.
 pub const TRANSACTION_COMMANDS_MAX: usize = TRANSACTION_REPLIES_BYTES_MAX / 24;

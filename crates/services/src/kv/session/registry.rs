@@ -1,6 +1,6 @@
 //! Commands that concern the sessions, or need more than the keys.
 
-use super::super::registry::{CommandInfo, Keys};
+use super::super::command_info::{CommandInfo, Keys};
 
 /// What runs a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,9 +1,9 @@
 //! How operations are executed that are more than one command, and what follows from a change.
 
 use super::super::command::{self, Args};
+use super::super::command_info::CommandInfo;
 use super::super::error::Error;
 use super::super::glob;
-use super::super::registry::CommandInfo;
 use super::super::reply::{ERROR_TAG, Reply, ReplyWriter};
 use super::super::{KEY_BYTES_MAX, Kv};
 use super::blocking::Blocking;
