@@ -3,7 +3,7 @@
 //! be judged alone.
 
 use crate::crypto::Crypto;
-use crate::node::Packet;
+use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::service::{Action, Operation};
 use pentarchy_core::Bytes;

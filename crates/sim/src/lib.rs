@@ -7,6 +7,7 @@
 //! | [`run`], [`swarm`] | from a seed to a summary or a violation |
 //! | [`twins`] | every schedule of partitions around a replica that exists twice |
 //! | [`world`], [`node`], [`workload`] | replicas and clients as hosts put them |
+//! | [`packet`], [`observation`] | what is sent, and what is seen of a replica |
 //! | [`network`], [`time`], [`adversary`], [`hostile`] | what goes wrong |
 //! | [`checker`], [`oracle`] | what must hold nevertheless |
 //! | [`crypto`], [`device`], [`service`] | keys, trusted counters and the replicated registers |
@@ -35,7 +36,9 @@ pub mod museum;
 pub mod mutants;
 pub mod network;
 pub mod node;
+pub mod observation;
 pub mod oracle;
+pub mod packet;
 mod quiet;
 pub mod replay;
 pub mod rng;

@@ -2,7 +2,7 @@
 //! heals. Replicas stand at places ([`crate::swarm::Options::places`]), and addresses of replicas
 //! mean places here: two copies of one replica can be in different parts.
 
-use crate::node::Address;
+use crate::packet::Address;
 use crate::rng::Rng;
 use crate::time::Micros;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};

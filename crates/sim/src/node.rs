@@ -4,6 +4,8 @@
 
 use crate::crypto::{Crypto, Keys};
 use crate::devices::SimDevices;
+use crate::observation::Observation;
+use crate::packet::{Address, Packet};
 use crate::service::Journal;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier as _;
@@ -40,10 +42,10 @@ mod lies;
 mod means;
 mod usurp;
 
-pub use acts::{Act, Address, Observation, Packet};
+pub use acts::Act;
 use driver::{SimDriver, Watch};
 pub use impostor::Impostor;
-pub use kept::{Kept, KeptDisk, Recovered, SharedKept};
+pub use kept::{Kept, KeptDisk, SharedKept};
 pub use leaving::stands;
 pub use lies::{Fault, Lying};
 use means::Means;

@@ -1,7 +1,7 @@
 //! One simulated client: the core that is under test, and an application that keeps it busy.
 
 use crate::crypto::Crypto;
-use crate::node::{Address, Packet};
+use crate::packet::{Address, Packet};
 use crate::rng::Rng;
 use crate::service::{Action, Operation};
 use crate::time::Micros;

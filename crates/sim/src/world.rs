@@ -11,10 +11,9 @@ use crate::device::DeviceFault;
 use crate::devices::SimDevices;
 use crate::hostile::HostileClient;
 use crate::network::{Cut, Network};
-use crate::node::{
-    Act, Address, Fault, Impostor, Lying, Packet, ReplicaNode, SharedDevice, Usurping,
-};
+use crate::node::{Act, Fault, Impostor, Lying, ReplicaNode, SharedDevice, Usurping};
 use crate::oracle::Oracle;
+use crate::packet::{Address, Packet};
 use crate::rng::Rng;
 use crate::run::{ClientSetup, Factories, Summary};
 use crate::swarm::{Disturbance, Failure, Options, Target};

@@ -12,7 +12,7 @@ use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::{Memory, Setup};
 use pentarchy_core::wire::{Reader, Wire as _, Writer};
 use pentarchy_protocols::{Descriptor, PROTOCOLS};
-use pentarchy_sim::node::Packet;
+use pentarchy_sim::packet::Packet;
 use pentarchy_sim::world::membership;
 use std::sync::Arc;
 

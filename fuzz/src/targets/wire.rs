@@ -18,7 +18,7 @@ use pentarchy_core::transfer;
 use pentarchy_core::wire::Wire;
 use pentarchy_io::hello::Hello;
 use pentarchy_protocols::minbft;
-use pentarchy_sim::node::Packet;
+use pentarchy_sim::packet::Packet;
 use std::fmt::Debug;
 
 type Check = fn(&Bytes);

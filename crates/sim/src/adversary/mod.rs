@@ -3,7 +3,7 @@
 //! and spoil them. One file each. What takes a protocol's own messages is made up by its forger,
 //! and authenticated by the replica's own host ([`pentarchy_core::forge`]).
 
-use crate::node::{Address, Packet};
+use crate::packet::{Address, Packet};
 use crate::rng::Rng;
 use crate::time::Micros;
 use pentarchy_core::ids::{ClientId, ReplicaSet};

@@ -1,7 +1,7 @@
 //! What a correct node says, correct replicas do not refuse.
 
 use super::{Broken, Verdict};
-use crate::node::Address;
+use crate::packet::Address;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::protocol::Reject;
 

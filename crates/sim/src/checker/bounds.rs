@@ -1,7 +1,7 @@
 //! Nothing that can be seen from outside grows without limit.
 
 use super::{Broken, Stand, Verdict};
-use crate::node::Packet;
+use crate::packet::Packet;
 use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::limits::{
     CHUNK_BYTES_MAX, CLIENTS_MAX, MESSAGE_BYTES_MAX, PENDING_CLIENT_ENVELOPES_MAX,

@@ -2,7 +2,7 @@
 //! was durable when something left is there after a crash.
 
 use super::{Broken, Verdict};
-use crate::node::{Observation, Recovered};
+use crate::observation::{Observation, Recovered};
 use pentarchy_core::ids::{ReplicaId, Slot};
 
 /// The name of the property.

@@ -6,7 +6,7 @@ use super::plan::{Explored, Plan};
 use super::replica::{Common, Happening, Kind, Outcome, Replica, Sink};
 use super::{Broken, liar::Liar};
 use crate::crypto::{Crypto, client_id};
-use crate::node::{Address, Packet};
+use crate::packet::{Address, Packet};
 use crate::service::{Action, Operation};
 use crate::world::membership;
 use pentarchy_core::Bytes;

@@ -1,8 +1,9 @@
 //! What drives a machine in a simulated world: what the machine asks for becomes [`Act`]s, and so
 //! does what it does, for those that watch.
 
-use super::acts::{Act, Address, Observation, Packet};
-use super::{SharedDevice, SharedKept};
+use super::{Act, SharedDevice, SharedKept};
+use crate::observation::Observation;
+use crate::packet::{Address, Packet};
 use crate::service::Journal;
 use pentarchy_core::Bytes;
 use pentarchy_core::batch::Batch;

@@ -1,7 +1,8 @@
 //! A faulty member that speaks in clients' names. It has what clients said to it, its own device,
 //! which answers any question, and no client's key.
 
-use super::{Act, Observation, ReplicaNode};
+use super::{Act, ReplicaNode};
+use crate::observation::Observation;
 use crate::rng::Rng;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Certificate, Instance, Position};

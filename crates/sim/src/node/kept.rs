@@ -5,8 +5,8 @@
 //! when a message was handed over is written down, and compared with what the disk holds when the
 //! message leaves, and when the replica starts again.
 
-use super::Observation;
 use crate::disk::{Fate, Faults, Kind, SimDisk};
+use crate::observation::{Observation, Recovered};
 use crate::rng::Rng;
 use crate::swarm::Failure;
 use pentarchy_core::epochs::Proof;
@@ -61,25 +61,6 @@ const FAULTS: Faults = Faults {
     sync_us: 0,
     capacity: 0,
 };
-
-/// What a replica found when it started again.
-#[derive(Clone, Copy, Debug)]
-pub struct Recovered {
-    /// The slot up to which it had states, and may have vouched for them.
-    pub had: Slot,
-    /// Others may rely on all entries below this, ...
-    pub relied: u64,
-    /// ... and all below this are there.
-    pub found: u64,
-    /// Others may rely on its having the state of this slot, or of a later one, ...
-    pub vouched: Slot,
-    /// ... and it has this one.
-    pub has: Slot,
-    /// Something was damaged meanwhile, or put back from a copy.
-    pub rots: bool,
-    /// The latter.
-    pub is_old: bool,
-}
 
 /// A replica's disk. The replica's machine writes there; the world says when that is done, and when
 /// power or disk fail.

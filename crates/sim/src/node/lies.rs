@@ -1,7 +1,9 @@
 //! What a faulty replica says beside, or instead of, what its core wants to say.
 
-use super::{Act, Address, Packet, ReplicaNode, SharedDevice};
+use super::{Act, ReplicaNode, SharedDevice};
 use crate::crypto::Crypto;
+use crate::observation::Observation;
+use crate::packet::{Address, Packet};
 use crate::rng::Rng;
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Counters, Instance, Position, Refused, TrustedMac, Ui};
@@ -135,10 +137,10 @@ impl ReplicaNode<'_> {
             false => ReplicaSet(lying.rng.next_u64() & others.0),
         };
         for (epoch, ui, digest) in own.certified {
-            out.push(Act::Saw(super::Observation::Certified { epoch, ui, digest }));
+            out.push(Act::Saw(Observation::Certified { epoch, ui, digest }));
         }
         if let Some(wire) = told {
-            out.push(Act::Saw(super::Observation::Lied { to, lie }));
+            out.push(Act::Saw(Observation::Lied { to, lie }));
             for peer in to.iter() {
                 let packet = Packet::Protocol(epoch, wire.clone());
                 out.push(Act::Send { to: Address::Replica(peer), packet });

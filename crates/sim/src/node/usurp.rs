@@ -1,8 +1,9 @@
 //! A faulty member that abuses what replicas say to each other about epochs. It has its own key and
 //! no other.
 
-use super::{Act, Address, Packet, ReplicaNode};
+use super::{Act, ReplicaNode};
 use crate::crypto::{Crypto, member_id};
+use crate::packet::{Address, Packet};
 use crate::rng::Rng;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Signature;

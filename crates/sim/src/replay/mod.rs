@@ -2,7 +2,7 @@
 //! (`lines.rs`) and as a message-sequence chart ([`chart`]).
 
 use crate::crypto::client_id;
-use crate::node::Address;
+use crate::packet::Address;
 use crate::rng::Rng;
 use crate::run::{Factories, Summary, Violation, run_seed, watch_seed};
 use crate::shrink::Case;

@@ -3,7 +3,9 @@
 use super::start_correct;
 use crate::crypto::{Crypto, INCARNATION, client_id, member_id};
 use crate::devices::SimDevices;
-use crate::node::{Act, Observation, Packet, Parts, ReplicaNode};
+use crate::node::{Act, Parts, ReplicaNode};
+use crate::observation::Observation;
+use crate::packet::Packet;
 use crate::service::{Journal, Registers};
 use crate::world::membership;
 use pentarchy_core::batch::{Item, Proposal};

@@ -4,7 +4,7 @@ use super::log::{Deed, Place, What};
 use super::{AFTERMATH, Happening, World};
 use crate::checker::Verdict;
 use crate::hostile::Harm;
-use crate::node::{Address, Packet};
+use crate::packet::{Address, Packet};
 use crate::swarm::Options;
 use crate::time::Micros;
 use crate::workload::ClientAct;

@@ -9,7 +9,8 @@ use super::{
 };
 use crate::adversary::Rot;
 use crate::checker::{Verdict, durability};
-use crate::node::{Kept, KeptDisk, Observation, OneDevice, Parts, SharedKept, life_of};
+use crate::node::{Kept, KeptDisk, OneDevice, Parts, SharedKept, life_of};
+use crate::observation::Observation;
 use crate::service::Journal;
 use crate::time::Micros;
 use pentarchy_core::ids::{Epoch, Slot};

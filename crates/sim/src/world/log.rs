@@ -3,7 +3,8 @@
 
 use super::World;
 use crate::network::Cells;
-use crate::node::{Address, Observation, Packet};
+use crate::observation::Observation;
+use crate::packet::{Address, Packet};
 use crate::swarm::Disturbance;
 use crate::time::Micros;
 use core::fmt;
@@ -42,7 +43,7 @@ pub enum What {
     Departs {
         /// To a client, or to a replica by its place.
         to: Address,
-        /// See [`crate::node::Packet::kind`].
+        /// See [`crate::packet::Packet::kind`].
         kind: u8,
         /// Its size.
         bytes: usize,

@@ -1,0 +1,109 @@
+//! What replicas and clients send each other.
+
+use pentarchy_core::Bytes;
+use pentarchy_core::ids::{Epoch, ReplicaId};
+use pentarchy_core::wire::{Reader, Wire as _, Writer};
+use pentarchy_machine::{EPOCHS, PROTOCOL, RESUMING, TRANSFER};
+
+/// Who sends or gets a packet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Address {
+    /// A replica.
+    Replica(ReplicaId),
+    /// A client, by its index in the world.
+    Client(u16),
+}
+
+/// What goes over a channel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Packet {
+    /// A protocol's message, as its core encoded it, and the epoch of that core.
+    Protocol(Epoch, Bytes),
+    /// A [`pentarchy_core::transfer::Message`].
+    Transfer(Bytes),
+    /// A [`pentarchy_core::ports::client::ToReplica`].
+    ToReplica(Bytes),
+    /// A [`pentarchy_core::ports::client::ToClient`].
+    ToClient(Bytes),
+    /// A [`pentarchy_core::epochs::Message`].
+    Epochs(Bytes),
+    /// A question of a replica that goes on from its disk, or an answer to one.
+    Resuming(Bytes),
+}
+
+impl Packet {
+    /// What one replica sends another, as a machine has it sent.
+    ///
+    /// # Panics
+    /// If no machine sends this.
+    #[must_use]
+    pub(crate) fn from_link(bytes: &Bytes) -> Self {
+        let rest = bytes.slice(1..);
+        match bytes[0] {
+            PROTOCOL => {
+                let epoch = Epoch::decode(&mut Reader::new(&rest)).expect("an epoch");
+                Self::Protocol(epoch, rest.slice(8..))
+            }
+            TRANSFER => Self::Transfer(rest),
+            EPOCHS => Self::Epochs(rest),
+            RESUMING => Self::Resuming(rest),
+            other => unreachable!("no machine sends messages of kind {other}"),
+        }
+    }
+
+    /// The same, as a machine takes it; none if only clients and replicas say it to each other.
+    pub(crate) fn to_link(&self) -> Option<Bytes> {
+        let mut to = Writer::default();
+        match self {
+            Self::Protocol(epoch, _) => {
+                to.u8(PROTOCOL);
+                epoch.encode(&mut to);
+            }
+            Self::Transfer(_) => to.u8(TRANSFER),
+            Self::Epochs(_) => to.u8(EPOCHS),
+            Self::Resuming(_) => to.u8(RESUMING),
+            Self::ToReplica(_) | Self::ToClient(_) => return None,
+        }
+        to.array(self.bytes());
+        Some(to.into_bytes())
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Protocol(_, bytes)
+            | Self::Transfer(bytes)
+            | Self::Epochs(bytes)
+            | Self::Resuming(bytes)
+            | Self::ToReplica(bytes)
+            | Self::ToClient(bytes) => bytes,
+        }
+    }
+
+    /// The same kind with other bytes.
+    #[must_use]
+    pub const fn with(&self, bytes: Bytes) -> Self {
+        match self {
+            Self::Protocol(epoch, _) => Self::Protocol(*epoch, bytes),
+            Self::Epochs(_) => Self::Epochs(bytes),
+            Self::Resuming(_) => Self::Resuming(bytes),
+            Self::Transfer(_) => Self::Transfer(bytes),
+            Self::ToReplica(_) => Self::ToReplica(bytes),
+            Self::ToClient(_) => Self::ToClient(bytes),
+        }
+    }
+
+    /// A number for its kind.
+    #[must_use]
+    pub const fn kind(&self) -> u8 {
+        match self {
+            Self::Protocol(..) => 1,
+            Self::Transfer(_) => 2,
+            Self::ToReplica(_) => 3,
+            Self::ToClient(_) => 4,
+            Self::Epochs(_) => 5,
+            Self::Resuming(_) => 6,
+        }
+    }
+}
