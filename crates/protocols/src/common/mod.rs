@@ -1,6 +1,5 @@
 //! What several protocols share.
 
-pub mod asks;
 pub mod bodies;
 pub mod certificate;
 pub mod checkpoint;
@@ -20,5 +19,6 @@ pub mod record;
 pub mod reply_quota;
 pub mod timer;
 pub mod usig;
+pub mod view_requests;
 pub mod voted_bytes;
 pub mod voting_client;

@@ -278,9 +278,7 @@ impl<V: Variant> Zyzzyva<V> {
         if view <= self.frame.view {
             return;
         }
-        for (author, (view, signature)) in &change.requests {
-            self.frame.note_ask(*author, *view, *signature);
-        }
+        self.frame.view_requests.show_all(&change.requests);
         (self.frame.view, self.phase) = (view, Phase::Changing);
         self.own.left = Some(change.clone());
         (self.own.opened, self.own.confirmed, self.proposed) = (None, false, None);

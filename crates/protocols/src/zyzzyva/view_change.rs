@@ -118,7 +118,7 @@ impl<V: Variant> Zyzzyva<V> {
         let certificate = certificate.filter(|_| !mutant!("zyzzyva.hides-certificate"));
         let change = Arc::new(ViewChange {
             view: self.frame.view,
-            requests: self.frame.asks.proof(self.frame.view, self.table.weak),
+            requests: self.frame.view_requests.proof(self.frame.view, self.table.weak),
             stable: self.frame.stable.clone(),
             entry,
             certificate: certificate.cloned(),

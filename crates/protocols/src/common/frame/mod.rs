@@ -34,7 +34,6 @@ pub mod resuming;
 pub mod supply;
 pub mod waiting;
 
-use super::asks::Asks;
 use super::bodies::Bodies;
 use super::certificate::CheckpointProof;
 use super::checkpoint::Checkpoints;
@@ -45,6 +44,7 @@ use super::message::{Report, Shared};
 use super::pace::{Demand, Pace};
 use super::pending::Pending;
 use super::reply_quota::ReplyQuota;
+use super::view_requests::ViewRequests;
 use super::voted_bytes::VotedBytes;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -79,9 +79,9 @@ pub struct Frame<C: Framed> {
     /// VIEW-CHANGEs for `view`.
     pub view_changes: BTreeMap<ReplicaId, Verified<C::Message>>,
     /// Who asks for which view.
-    pub asks: Asks,
-    /// Own messages about `view`, to send again.
-    pub own: Own<C>,
+    pub view_requests: ViewRequests<C::Message>,
+    /// The VIEW-CHANGE by which this replica left for `view`, once it has come back.
+    pub own_view_change: Option<Verified<C::Message>>,
     /// Messages for `view` that came before this replica entered it, by slot, author and kind: the
     /// first of each stands. Those that are about no slot have slot 0.
     pub early: BTreeMap<(Slot, ReplicaId, &'static str), Verified<C::Message>>,
@@ -163,8 +163,6 @@ pub struct Frame<C: Framed> {
     pub gap: Option<(Slot, u8)>,
     /// Whether a report will go out.
     pub resend_armed: bool,
-    /// Whether what others ask for will grow older.
-    pub asks_timed: bool,
     /// When something was last seen of the pace of this view's primary, and how often asks have
     /// grown older since.
     pub(super) unseen: (Option<Millis>, u64),
@@ -181,28 +179,6 @@ pub struct Heard<M> {
     pub report: Report<M>,
     /// What this replica had executed by then.
     pub executed: Slot,
-}
-
-/// Own messages about the current view.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Own<C: Framed> {
-    /// The request for another view, once it has come back.
-    pub ask: Option<Verified<C::Message>>,
-    /// The highest view for which it asks.
-    pub asked: Option<View>,
-    /// Whether it decided to ask by itself: hand-written schedules have it ask for no reason.
-    pub(super) has_reason: bool,
-    /// The view for which it asked last, of the asks that it withdrew: one that comes back later
-    /// does not count.
-    pub withdrawn: View,
-    /// The VIEW-CHANGE by which it left for this one.
-    pub view_change: Option<Verified<C::Message>>,
-}
-
-impl<C: Framed> Default for Own<C> {
-    fn default() -> Self {
-        Self { ask: None, asked: None, has_reason: false, withdrawn: View(0), view_change: None }
-    }
 }
 
 impl<C: Framed> Frame<C> {
@@ -232,8 +208,8 @@ impl<C: Framed> Frame<C> {
             view: View(0),
             entered: View(0),
             view_changes: BTreeMap::new(),
-            asks: Asks::new(n),
-            own: Own::default(),
+            view_requests: ViewRequests::new(me, n),
+            own_view_change: None,
             early: BTreeMap::new(),
             is_timed: false,
             doublings: 0,
@@ -269,7 +245,6 @@ impl<C: Framed> Frame<C> {
             forward_to: vec![ForwardTo::default(); n],
             gap: None,
             resend_armed: false,
-            asks_timed: false,
             unseen: (None, 0),
             fetch_armed: false,
             ticks: 0,
@@ -320,18 +295,20 @@ impl<C: Framed> Frame<C> {
     /// Asserts what holds between events.
     pub fn assert_invariants(&self, last_final: Slot) {
         assert!(self.entered <= self.view);
-        let asks_on = self.own.asked.is_some_and(|asked| asked > self.view);
         assert!(
-            self.is_entered() || self.is_timed || asks_on,
+            self.is_entered() || self.is_timed || self.view_requests.asks_above(self.view),
             "nothing leads on from {}",
             self.view
         );
         assert!(
-            !self.is_primary() || self.own.asked.is_none(),
+            !self.is_primary() || !self.view_requests.is_asking(),
             "the primary of {} asks for another view",
             self.view
         );
-        self.assert_that_asks_end();
+        if self.is_entered() {
+            let has_reason = self.request_timer.is_some() || self.objects();
+            self.view_requests.assert_end(has_reason, self.pace.is_slow());
+        }
         let is_late = self.waits.is_overdue;
         assert!(!is_late || self.waits.wanted > last_final, "what it waits for is final");
         assert!(self.next_slot > self.stable.slot);
@@ -341,16 +318,6 @@ impl<C: Framed> Frame<C> {
         assert!(self.bodies.len() <= windows * WINDOW_SLOTS as usize);
         self.pending.assert_invariants();
         self.pace.assert_invariants();
-    }
-
-    /// In a working view a replica asks for another one only for as long as it has a reason.
-    fn assert_that_asks_end(&self) {
-        if !self.is_entered() || self.own.asked.is_none() || !self.own.has_reason {
-            return;
-        }
-        let waits = self.request_timer.is_some();
-        assert!(waits || self.objects(), "asks for another view than {} for no reason", self.view);
-        assert!(!self.pace.is_slow() || self.asks_timed, "an objection has no end");
     }
 
     /// The last slot that this replica proposed or took up in the view that it entered last.

@@ -39,7 +39,7 @@ pub trait Repair: Core {
     fn is_settled(&self) -> bool {
         let frame = self.frame();
         frame.is_entered()
-            && (frame.own.asked.is_none() || frame.objects())
+            && (!frame.view_requests.is_asking() || frame.objects())
             && frame.pending.is_empty()
             && frame.bodies.is_complete()
             && !frame.checkpoints.is_behind()
@@ -218,7 +218,7 @@ impl<C: Framed> Frame<C> {
 
     /// Asks for another view again, if it still does.
     fn repeat_ask(&self, out: &mut Effects<C>) {
-        if let Some(ask) = self.own.ask.as_ref().filter(|_| self.own.asked > Some(self.view)) {
+        if let Some(ask) = self.view_requests.to_repeat(self.view) {
             out.relay(To::Others, ask);
         }
     }
@@ -239,13 +239,12 @@ impl<C: Framed> Frame<C> {
         if report.stable < self.stable.slot && !mutant!("frame.stable-not-passed-on") {
             Self::send(to, Shared::Stable(self.stable.clone()), out);
         }
-        let asked_above = || self.own.asked.is_some_and(|view| view > report.view);
-        if let Some(ask) = self.own.ask.as_ref().filter(|_| asked_above()) {
+        if let Some(ask) = self.view_requests.to_repeat(report.view) {
             out.relay(to, ask);
         }
         let lacks = report.view <= self.view && self.lacks(report, report.view_changes);
         if lacks && !self.is_entered() {
-            self.own.view_change.iter().for_each(|message| out.relay(to, message));
+            self.own_view_change.iter().for_each(|message| out.relay(to, message));
         }
     }
 

@@ -26,7 +26,7 @@ impl<C: Framed> Frame<C> {
         }
         if self.is_entered() && !self.objects() {
             // What this replica waited for has come: it no longer wants another view.
-            self.withdraw_ask();
+            self.view_requests.withdraw();
         }
         if let Some(old) = self.request_timer {
             out.disarm(Timer::Request(old));
@@ -41,7 +41,7 @@ impl<C: Framed> Frame<C> {
     /// A reason to want another view is gone. If a request waits still, its time begins anew.
     pub(super) fn reconsider(&mut self, out: &mut Effects<C>) {
         if self.is_entered() && !self.objects() {
-            self.withdraw_ask();
+            self.view_requests.withdraw();
             if let Some(old) = self.request_timer.take() {
                 out.disarm(Timer::Request(old));
             }
