@@ -14,6 +14,7 @@ pub mod lies;
 pub mod message;
 pub mod pace;
 pub mod parts;
+pub mod peers;
 pub mod pending;
 pub mod record;
 pub mod reply_quota;

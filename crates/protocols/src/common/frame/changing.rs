@@ -3,7 +3,6 @@
 
 use super::Frame;
 use super::hooks::{Core, Framed};
-use crate::common::forward_to::ForwardTo;
 use crate::common::message::Shared;
 use crate::common::timer::Timer;
 use crate::common::view_requests::{ASK_AGE_MAX, ASK_AGE_TICKS};
@@ -11,7 +10,7 @@ use crate::common::voted_bytes::VotedBytes;
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{Signature, Verified};
-use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
@@ -80,7 +79,7 @@ pub trait Changing: Core {
         self.try_leave(out);
         let frame = self.frame_mut();
         let author = verified.author;
-        if view > frame.view && frame.view_requests.is_left_behind(author, frame.ticks) {
+        if view > frame.view && frame.view_requests.is_left_behind(author, frame.peers.ticks()) {
             mark!("frame/followed");
             frame.reason = "a replica had been left behind";
             self.leave_for(view, out);
@@ -137,9 +136,9 @@ impl<C: Framed> Frame<C> {
 
     /// What others ask for has grown older. In no working view, nothing is forgotten.
     pub(super) fn on_asks_timeout(&mut self, out: &mut Effects<C>) {
-        self.view_requests.timer_expired(self.resend_armed);
+        self.view_requests.timer_expired(self.peers.is_timed());
         // A replica that asks and has no ticks tells its ask again to one that has.
-        self.answered = ReplicaSet::EMPTY;
+        self.peers.answer_again();
         if self.is_entered() {
             self.view_requests.expire();
             self.end_objection(out);
@@ -220,7 +219,7 @@ impl<C: Framed> Frame<C> {
     /// The view is entered: what was for the one before begins anew. So far this slot is final.
     pub fn note_entered(&mut self, last_final: Slot, out: &mut Effects<C>) {
         self.final_before = last_final;
-        self.forward_to.fill(ForwardTo::default());
+        self.peers.forget_left_out();
         self.voted_bytes = VotedBytes::default();
         self.pending.unpropose();
         self.waits.wanted = self.waits.wanted.min(self.executed);

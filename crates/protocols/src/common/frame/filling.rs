@@ -3,11 +3,10 @@
 
 use super::Frame;
 use super::hooks::Framed;
-use crate::common::checks::vouched;
 use crate::common::pace::Demand;
 use crate::common::timer::Timer;
 use pentarchy_core::batch::Batch;
-use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::ids::Slot;
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Delay, Effects};
@@ -73,12 +72,6 @@ impl<C: Framed> Frame<C> {
         }
     }
 
-    /// A replica voted in a slot of the window.
-    pub fn note_voted(&mut self, author: ReplicaId, slot: Slot) {
-        let voted = &mut self.voted[usize::from(author.0)];
-        *voted = slot.max(*voted);
-    }
-
     /// The last slot of which this replica has heard that others are at it: a proposal came, even
     /// if it cannot be voted for yet, or somebody correct voted, or reports that it is executed. No
     /// further from what it has taken up than a correct primary gets.
@@ -86,8 +79,8 @@ impl<C: Framed> Frame<C> {
     pub fn heard_of(&self) -> Slot {
         let taken_up = self.taken_up();
         let most = Slot(taken_up.0.saturating_add(self.tuning.proposals_in_flight));
-        let voted = vouched(self.voted.iter().copied(), self.membership.f);
-        self.proposed.max(voted).max(self.reported()).min(most).max(taken_up)
+        let others = self.peers.last_voted().max(self.peers.last_final());
+        self.proposed.max(others).min(most).max(taken_up)
     }
 
     /// Whether this primary is to propose in its next slot although nothing waits.

@@ -37,19 +37,15 @@ pub mod waiting;
 use super::bodies::Bodies;
 use super::certificate::CheckpointProof;
 use super::checkpoint::Checkpoints;
-use super::checks::vouched;
 use super::clock::ClockWait;
-use super::forward_to::ForwardTo;
-use super::message::{Report, Shared};
+use super::message::Shared;
 use super::pace::{Demand, Pace};
+use super::peers::Peers;
 use super::pending::Pending;
-use super::reply_quota::ReplyQuota;
 use super::view_requests::ViewRequests;
 use super::voted_bytes::VotedBytes;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
-use alloc::vec;
-use alloc::vec::Vec;
 use hooks::{Framed, StateOf};
 use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
@@ -118,8 +114,6 @@ pub struct Frame<C: Framed> {
 
     /// The last slot for which a proposal came.
     pub proposed: Slot,
-    /// The last slot for which each replica is known to have voted.
-    pub voted: Vec<Slot>,
     /// Slots up to this one are to be ordered, whether or not anything waits.
     pub fill: Slot,
     /// The slot for whose execution the clock for that runs, or has run out.
@@ -146,39 +140,13 @@ pub struct Frame<C: Framed> {
     /// The highest stable checkpoint whose proof this replica acts on; the window's low mark.
     pub stable: CheckpointProof<StateOf<C>>,
 
-    /// The last report of each peer.
-    pub reports: Vec<Option<Heard<C::More>>>,
-    /// Peers that were sent what they lack since the last tick.
-    pub answered: ReplicaSet,
-    /// What each peer was sent since the last tick because it asked.
-    pub reply_quotas: Vec<ReplyQuota>,
-    /// Messages about slots, and their bytes, that each peer was sent again since the last tick.
-    pub resent: Vec<(usize, usize)>,
-    /// How often each peer was sent what it lacks of its slots since the last tick.
-    pub slots_answered: Vec<u8>,
-    /// Which peers are shown every proposal of the view at once.
-    pub forward_to: Vec<ForwardTo>,
-    /// The slot whose proposal is waited for although others have it, and how often it was asked
-    /// for out of turn; counted only while its timer runs.
-    pub gap: Option<(Slot, u8)>,
-    /// Whether a report will go out.
-    pub resend_armed: bool,
+    /// Where peers are, and what they were sent.
+    pub peers: Peers<C::More>,
     /// When something was last seen of the pace of this view's primary, and how often asks have
     /// grown older since.
     pub(super) unseen: (Option<Millis>, u64),
     /// Whether missing envelopes will be asked for.
     pub fetch_armed: bool,
-    /// Resend ticks since the start; rotates whom to ask.
-    pub ticks: u64,
-}
-
-/// What a peer said last of where it is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Heard<M> {
-    /// What it said.
-    pub report: Report<M>,
-    /// What this replica had executed by then.
-    pub executed: Slot,
 }
 
 impl<C: Framed> Frame<C> {
@@ -225,7 +193,6 @@ impl<C: Framed> Frame<C> {
             clock_wait: None,
             request_timer: None,
             proposed: Slot(0),
-            voted: vec![Slot(0); n],
             fill: Slot(0),
             fill_timer: None,
             is_unfilled: false,
@@ -237,17 +204,9 @@ impl<C: Framed> Frame<C> {
             waits: Waits::default(),
             checkpoints: Checkpoints::new(n),
             stable: CheckpointProof::initial(base),
-            reports: vec![None; n],
-            answered: ReplicaSet::EMPTY,
-            reply_quotas: vec![ReplyQuota::default(); n],
-            resent: vec![(0, 0); n],
-            slots_answered: vec![0; n],
-            forward_to: vec![ForwardTo::default(); n],
-            gap: None,
-            resend_armed: false,
+            peers: Peers::new(me, (n, membership.f), C::REPEATED_PER_SLOT * WINDOW_SLOTS as usize),
             unseen: (None, 0),
             fetch_armed: false,
-            ticks: 0,
         }
     }
 
@@ -326,13 +285,6 @@ impl<C: Framed> Frame<C> {
         Slot(self.next_slot.0 - 1)
     }
 
-    /// The last slot that somebody correct reports as final.
-    #[must_use]
-    pub fn reported(&self) -> Slot {
-        let reported = self.reports.iter().flatten().map(|heard| heard.report.last_final());
-        vouched(reported, self.membership.f)
-    }
-
     /// See [`pentarchy_core::protocol::Protocol::status`]. What it is doing, while it has not
     /// entered its view, is the protocol's to say, and which slot is the last that is final.
     #[must_use]
@@ -348,7 +300,7 @@ impl<C: Framed> Frame<C> {
             phase,
             committed: last_final,
             stable: self.stable.slot,
-            peers_committed: self.reported(),
+            peers_committed: self.peers.last_final(),
             waiting: self.pending.len(),
             view_changes: self.view_changes_count,
             reason: self.reason,

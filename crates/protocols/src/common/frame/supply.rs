@@ -64,7 +64,7 @@ impl<C: Framed> Frame<C> {
 
     /// Asks for the bodies that are missing.
     pub fn ask_missing(&self, to: To, out: &mut Effects<C>) {
-        for missing in self.bodies.missing(RESEND_MESSAGES_MAX, self.ticks) {
+        for missing in self.bodies.missing(RESEND_MESSAGES_MAX, self.peers.ticks()) {
             match missing {
                 Missing::Proposal(batch) => Self::send(to, Shared::AskBody { batch }, out),
                 Missing::Envelopes(digests) => {
@@ -95,7 +95,7 @@ impl<C: Framed> Frame<C> {
         out: &mut Effects<C>,
     ) -> bool {
         self.arm_resend(out);
-        self.reply_quotas[usize::from(from.0)].takes(digest, bytes)
+        self.peers.may_serve(from, digest, bytes)
     }
 
     /// A peer lacks an envelope.
