@@ -16,6 +16,7 @@ pub mod pace;
 pub mod parts;
 pub mod peers;
 pub mod pending;
+pub mod primary_monitor;
 pub mod record;
 pub mod reply_quota;
 pub mod timer;

@@ -129,7 +129,7 @@ impl<C: Framed> Frame<C> {
 
     /// Sees to it that asks grow older.
     pub(super) fn time_asks(&mut self, out: &mut Effects<C>) {
-        if self.view_requests.start_timer(self.pace.is_slow()) {
+        if self.view_requests.start_timer(self.monitor.is_slow()) {
             out.arm(Timer::Asks, Delay::Resends { times: ASK_AGE_TICKS });
         }
     }
@@ -141,24 +141,12 @@ impl<C: Framed> Frame<C> {
         self.peers.answer_again();
         if self.is_entered() {
             self.view_requests.expire();
-            self.end_objection(out);
+            if self.monitor.asks_grew_older(self.membership.primary(self.view), ASK_AGE_MAX) {
+                mark!("frame/objection_ended");
+                self.reconsider(out);
+            }
         }
         self.time_asks(out);
-    }
-
-    /// No longer finds the primary slow when this replica has seen nothing of the primary's pace
-    /// for as long as asks count. If it is slow again it is objected to again. Otherwise a faulty
-    /// replica could choose, in a quiet time of hours, when to add its ask. Whether this replica
-    /// ticks does not matter: a faulty one could see to that.
-    fn end_objection(&mut self, out: &mut Effects<C>) {
-        let seen_at = self.pace.seen_at(self.membership.primary(self.view));
-        let (before, times) = self.unseen;
-        self.unseen = (seen_at, if seen_at == before { times + 1 } else { 0 });
-        if self.unseen.1 > ASK_AGE_MAX && self.pace.is_slow() {
-            mark!("frame/objection_ended");
-            self.pace.pause();
-            self.reconsider(out);
-        }
     }
 
     /// Gives up every lower view. So far this slot is final.
@@ -173,7 +161,7 @@ impl<C: Framed> Frame<C> {
             out.disarm(Timer::ViewChange(self.view));
         }
         self.view = view;
-        self.pace.view_ended(self.now);
+        self.monitor.view_ended(self.now);
         self.doublings = if worked { 1 } else { self.doublings.saturating_add(1) };
         self.view_changes_count += 1;
         self.view_changes.clear();
@@ -181,8 +169,6 @@ impl<C: Framed> Frame<C> {
         self.own_view_change = None;
         self.end_waiting(out);
         self.is_unfilled = false;
-        self.has_other_order = false;
-        self.fill_demands.clear();
         self.arm_request_timer(out);
         self.arm_fill_timer(out);
         self.arm_resend(out);

@@ -172,7 +172,7 @@ pub trait Checkpointing: Core {
         frame.voted_bytes.settle(slot);
         frame.checkpoints.installed(slot);
         frame.pending.clear();
-        frame.fill_demands.clear();
+        frame.monitor.forget_slots();
         let proof = frame.checkpoints.proven(slot).cloned();
         if let Some(proof) = proof.filter(|_| !mutant!("frame.installed-without-proof")) {
             // Before anything is executed behind it: what is above the last proven state has to be

@@ -81,8 +81,7 @@ pub trait Events: Core {
             Timer::Gap => self.on_gap(out),
             Timer::Asks => self.frame_mut().on_asks_timeout(out),
             Timer::Fetch => self.frame_mut().on_fetch(out),
-            // The round that follows knows what time it is.
-            Timer::Look => self.frame_mut().looked = None,
+            Timer::Look => self.frame_mut().monitor.look_timer_expired(),
             Timer::Final(slot) => {
                 let last_final = self.last_final();
                 self.frame_mut().on_final_timeout(slot, last_final, out);

@@ -3,7 +3,6 @@
 
 use super::Frame;
 use super::hooks::Framed;
-use crate::common::pace::Demand;
 use crate::common::timer::Timer;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::ids::Slot;
@@ -16,7 +15,9 @@ impl<C: Framed> Frame<C> {
     /// Whether anything follows from `on_fill`.
     #[must_use]
     pub fn can_fill(&self, slot: Slot, decided: bool) -> bool {
-        let demands = decided && self.may_demand() && !self.to_demand(slot).is_empty();
+        let upto = slot.min(self.reach());
+        let is_new = || !self.monitor.undemanded(self.executed, upto).is_empty();
+        let demands = decided && self.may_demand() && is_new();
         self.executed < slot && (self.fill < slot || demands)
     }
 
@@ -24,14 +25,9 @@ impl<C: Framed> Frame<C> {
         self.judges() && !self.is_behind()
     }
 
-    /// The slots up to this one, by number, that the primary can order now and was not yet known to
-    /// have heard of: as many as it has under way at most, so that whoever runs far ahead elsewhere
-    /// does not make it look slow. What is beyond the window lacks votes, and not a proposal.
-    fn to_demand(&self, slot: Slot) -> core::ops::RangeInclusive<u64> {
-        let last = self.fill_demands.back().map_or(self.executed, |(last, _)| *last);
-        last.max(self.executed).next().0..=slot.min(self.reach()).0
-    }
-
+    /// The last slot that the primary can order now: as many as it has under way at most, so that
+    /// whoever runs far ahead elsewhere does not make it look slow. What is beyond the window lacks
+    /// votes, and not a proposal.
     fn reach(&self) -> Slot {
         let reach = Slot(self.executed.0.saturating_add(self.tuning.proposals_in_flight));
         reach.min(self.high())
@@ -49,27 +45,17 @@ impl<C: Framed> Frame<C> {
         }
         self.fill = self.fill.max(slot);
         if decided && self.may_demand() {
-            let demand = Demand { since: self.now, work: self.pace.all_work() };
-            self.fill_demands.extend(self.to_demand(slot).map(|slot| (Slot(slot), demand)));
+            self.monitor.demand_slots(self.executed, slot.min(self.reach()), self.now);
         }
         self.arm_fill_timer(out);
     }
 
-    /// What was to be filled is executed, or has not come. Who is behind cannot tell.
-    pub(super) fn note_filled(&mut self, is_due: bool) {
+    /// What was to be filled is executed. Who is behind cannot tell.
+    pub(super) fn note_filled(&mut self) {
         if self.is_behind() {
-            self.fill_demands.clear();
+            self.monitor.forget_slots();
         }
-        while let Some((slot, demand)) = self.fill_demands.front().copied() {
-            let done = self.executed >= slot;
-            if done || is_due {
-                self.pace.note_filled(demand, self.now);
-            }
-            if !done {
-                break;
-            }
-            self.fill_demands.pop_front();
-        }
+        self.monitor.note_filled(self.executed, self.now);
     }
 
     /// The last slot of which this replica has heard that others are at it: a proposal came, even
@@ -92,7 +78,7 @@ impl<C: Framed> Frame<C> {
     /// Runs the clock for what is to be filled, on backups that could have it: for so many slots at
     /// a time as the primary has under way at most.
     pub(super) fn arm_fill_timer(&mut self, out: &mut Effects<C>) {
-        self.note_filled(false);
+        self.note_filled();
         let judges = self.judges() && !self.is_behind();
         if let Some(slot) = self.fill_timer {
             if judges && self.executed < slot {
@@ -114,7 +100,7 @@ impl<C: Framed> Frame<C> {
     /// A core beside this one decided a batch: whoever fills slots here has that to do as well.
     pub fn note_beside(&mut self, batch: &Batch) {
         if self.judges() {
-            self.pace.executed_beside(batch, self.tuning.batch_requests);
+            self.monitor.executed_beside(batch, self.tuning.batch_requests);
         }
     }
 

@@ -39,16 +39,16 @@ use super::certificate::CheckpointProof;
 use super::checkpoint::Checkpoints;
 use super::clock::ClockWait;
 use super::message::Shared;
-use super::pace::{Demand, Pace};
 use super::peers::Peers;
 use super::pending::Pending;
+use super::primary_monitor::PrimaryMonitor;
 use super::view_requests::ViewRequests;
 use super::voted_bytes::VotedBytes;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use hooks::{Framed, StateOf};
 use pentarchy_core::auth::Verified;
-use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::limits::WINDOW_SLOTS;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::{Effects, Memory, Setup, Status, To, Tuning};
@@ -120,18 +120,9 @@ pub struct Frame<C: Framed> {
     pub fill_timer: Option<Slot>,
     /// Whether it has run out.
     pub is_unfilled: bool,
-    /// Whether the order that this replica executed, and that of the primary or of a quorum, differ
-    /// in this view.
-    pub(super) has_other_order: bool,
-    /// The slots that the primary is to fill next, and since when it can know of each.
-    pub fill_demands: VecDeque<(Slot, Demand)>,
 
-    /// How fast the primary is.
-    pub pace: Pace,
-    /// When the running timer for the next look was set.
-    pub looked: Option<Millis>,
-    /// Who was proven to lie.
-    pub liars: ReplicaSet,
+    /// What it holds against the primary.
+    pub monitor: PrimaryMonitor,
     /// What somebody waits for that is executed and not final.
     pub waits: Waits,
 
@@ -142,9 +133,6 @@ pub struct Frame<C: Framed> {
 
     /// Where peers are, and what they were sent.
     pub peers: Peers<C::More>,
-    /// When something was last seen of the pace of this view's primary, and how often asks have
-    /// grown older since.
-    pub(super) unseen: (Option<Millis>, u64),
     /// Whether missing envelopes will be asked for.
     pub fetch_armed: bool,
 }
@@ -196,16 +184,11 @@ impl<C: Framed> Frame<C> {
             fill: Slot(0),
             fill_timer: None,
             is_unfilled: false,
-            has_other_order: false,
-            fill_demands: VecDeque::new(),
-            pace: Pace::new(n, membership.f),
-            looked: None,
-            liars: ReplicaSet::EMPTY,
+            monitor: PrimaryMonitor::new(me, n, membership.f),
             waits: Waits::default(),
             checkpoints: Checkpoints::new(n),
             stable: CheckpointProof::initial(base),
             peers: Peers::new(me, (n, membership.f), C::REPEATED_PER_SLOT * WINDOW_SLOTS as usize),
-            unseen: (None, 0),
             fetch_armed: false,
         }
     }
@@ -266,7 +249,7 @@ impl<C: Framed> Frame<C> {
         );
         if self.is_entered() {
             let has_reason = self.request_timer.is_some() || self.objects();
-            self.view_requests.assert_end(has_reason, self.pace.is_slow());
+            self.view_requests.assert_end(has_reason, self.monitor.is_slow());
         }
         let is_late = self.waits.is_overdue;
         assert!(!is_late || self.waits.wanted > last_final, "what it waits for is final");
@@ -276,7 +259,7 @@ impl<C: Framed> Frame<C> {
         let windows = C::windows_held(self.membership.quorums());
         assert!(self.bodies.len() <= windows * WINDOW_SLOTS as usize);
         self.pending.assert_invariants();
-        self.pace.assert_invariants();
+        self.monitor.assert_invariants();
     }
 
     /// The last slot that this replica proposed or took up in the view that it entered last.

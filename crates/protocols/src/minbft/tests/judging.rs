@@ -151,7 +151,7 @@ fn an_objection_of_a_replica_that_asked_already_ends_too() {
     group.settle();
     assert!(asks(&group));
     slow_seconds(&mut group);
-    assert!(group.replicas[1].core.frame.pace.is_slow());
+    assert!(group.replicas[1].core.frame.monitor.is_slow());
     group.cut.clear();
     group.request(&[0], 2, 1, b"left out");
     group.settle();
