@@ -207,7 +207,7 @@ impl<C: Framed> Frame<C> {
         self.final_before = last_final;
         self.peers.forget_left_out();
         self.voted_bytes = VotedBytes::default();
-        self.pending.unpropose();
+        self.requests.unpropose();
         self.waits.wanted = self.waits.wanted.min(self.executed);
         out.disarm(Timer::ViewChange(self.view));
         out.output(Output::Entered { view: self.view, reason: self.reason });

@@ -171,7 +171,7 @@ pub trait Checkpointing: Core {
         frame.executed = slot;
         frame.voted_bytes.settle(slot);
         frame.checkpoints.installed(slot);
-        frame.pending.clear();
+        frame.requests.clear();
         frame.monitor.forget_slots();
         let proof = frame.checkpoints.proven(slot).cloned();
         if let Some(proof) = proof.filter(|_| !mutant!("frame.installed-without-proof")) {

@@ -107,15 +107,15 @@ impl<C: Framed> Frame<C> {
     /// This was executed, later than it was decided here or in another core: its client may have
     /// sent it again meanwhile, and nobody orders it again.
     pub fn executed_late(&mut self, envelope: &Envelope, out: &mut Effects<C>) {
-        if self.pending.executed_late(envelope) {
+        if self.requests.executed_late(envelope) {
             mark!("frame/executed_late");
             self.arm_request_timer(out);
         }
     }
 
     /// What waited may have been executed by a state that was installed: nobody here knows.
-    pub fn forget_pending(&mut self, out: &mut Effects<C>) {
-        self.pending.clear();
+    pub fn forget_requests(&mut self, out: &mut Effects<C>) {
+        self.requests.clear();
         self.arm_request_timer(out);
     }
 

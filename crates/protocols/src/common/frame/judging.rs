@@ -34,11 +34,11 @@ impl<C: Framed> Frame<C> {
             self.judge(out);
         }
         if let Some(work) = self.monitor.look(self.now) {
-            for envelope in self.pending.demand(RESEND_MESSAGES_MAX, self.now, work) {
+            for envelope in self.requests.demand(RESEND_MESSAGES_MAX, self.now, work) {
                 self.forward(envelope, out);
             }
         }
-        if !self.pending.is_empty() && self.monitor.start_look_timer(self.now) {
+        if !self.requests.is_empty() && self.monitor.start_look_timer(self.now) {
             out.arm(Timer::Look, Delay::Millis(LOOK_MILLIS));
         }
     }
@@ -50,7 +50,7 @@ impl<C: Framed> Frame<C> {
         if judges {
             monitor.executed(batch, self.tuning.batch_requests);
         }
-        self.pending.executed(batch, |client, demand| {
+        self.requests.executed(batch, |client, demand| {
             if judges {
                 monitor.settled(client, demand, now);
             }
@@ -61,7 +61,7 @@ impl<C: Framed> Frame<C> {
         self.note_filled();
         let objected = self.objects();
         let primary = self.membership.primary(self.view);
-        let demanded = self.pending.demanded();
+        let demanded = self.requests.demanded();
         if self.monitor.judge(primary, demanded, self.now) == Opinion::Slow {
             mark!("frame/slow_primary");
             self.ask(self.view.next(), "the primary was too slow", out);

@@ -40,8 +40,8 @@ use super::checkpoint::Checkpoints;
 use super::clock::ClockWait;
 use super::message::Shared;
 use super::peers::Peers;
-use super::pending::Pending;
 use super::primary_monitor::PrimaryMonitor;
+use super::request_queue::RequestQueue;
 use super::view_requests::ViewRequests;
 use super::voted_bytes::VotedBytes;
 use alloc::collections::BTreeMap;
@@ -97,7 +97,7 @@ pub struct Frame<C: Framed> {
     /// The batches of the window.
     pub bodies: Bodies,
     /// What clients sent.
-    pub pending: Pending,
+    pub requests: RequestQueue,
     /// The last slot that was handed to execution. It is final, unless the protocol executes
     /// before that.
     pub executed: Slot,
@@ -109,8 +109,6 @@ pub struct Frame<C: Framed> {
     pub voted_bytes: VotedBytes,
     /// The slot whose proposal waits for our clock.
     pub clock_wait: Option<ClockWait>,
-    /// The arrival number for which the request timer runs.
-    pub request_timer: Option<u64>,
 
     /// The last slot for which a proposal came.
     pub proposed: Slot,
@@ -173,13 +171,12 @@ impl<C: Framed> Frame<C> {
             view_changes_count: 0,
             reason: "",
             bodies: Bodies::default(),
-            pending: Pending::default(),
+            requests: RequestQueue::default(),
             executed: if fetch.is_none() { base.slot } else { Slot(0) },
             next_slot: base.slot.next(),
             spoken: Slot(0),
             voted_bytes: VotedBytes::default(),
             clock_wait: None,
-            request_timer: None,
             proposed: Slot(0),
             fill: Slot(0),
             fill_timer: None,
@@ -248,7 +245,7 @@ impl<C: Framed> Frame<C> {
             self.view
         );
         if self.is_entered() {
-            let has_reason = self.request_timer.is_some() || self.objects();
+            let has_reason = self.requests.is_timed() || self.objects();
             self.view_requests.assert_end(has_reason, self.monitor.is_slow());
         }
         let is_late = self.waits.is_overdue;
@@ -258,7 +255,7 @@ impl<C: Framed> Frame<C> {
         assert!(self.early.len() <= self.membership.n() * of_author);
         let windows = C::windows_held(self.membership.quorums());
         assert!(self.bodies.len() <= windows * WINDOW_SLOTS as usize);
-        self.pending.assert_invariants();
+        self.requests.assert_invariants();
         self.monitor.assert_invariants();
     }
 
@@ -284,7 +281,7 @@ impl<C: Framed> Frame<C> {
             committed: last_final,
             stable: self.stable.slot,
             peers_committed: self.peers.last_final(),
-            waiting: self.pending.len(),
+            waiting: self.requests.len(),
             view_changes: self.view_changes_count,
             reason: self.reason,
         }

@@ -31,7 +31,7 @@ pub trait Repair: Core {
         let frame = self.frame();
         frame.is_entered()
             && (!frame.view_requests.is_asking() || frame.objects())
-            && frame.pending.is_empty()
+            && frame.requests.is_empty()
             && frame.bodies.is_complete()
             && !frame.checkpoints.is_behind()
             && frame.executed >= frame.stable.slot.max(self.taken_over()).max(frame.fill)
@@ -95,8 +95,8 @@ pub trait Repair: Core {
         frame.repeat_ask(out);
         frame.forward_requests(out);
         if !frame.bodies.is_complete() {
-            let pending = &frame.pending;
-            frame.bodies.retry(|digest| pending.find(digest));
+            let requests = &frame.requests;
+            frame.bodies.retry(|digest| requests.find(digest));
             self.bodies_changed(out);
             let frame = self.frame();
             frame.ask_missing(To::One(frame.peers.peer_of_tick()), out);

@@ -4,6 +4,7 @@ use super::Frame;
 use super::hooks::Framed;
 use crate::common::message::Shared;
 use crate::common::record::Kept;
+use crate::common::request_queue::Retime;
 use crate::common::timer::Timer;
 use alloc::sync::Arc;
 use pentarchy_core::auth::Verified;
@@ -19,30 +20,26 @@ use pentarchy_core::request::Envelope;
 impl<C: Framed> Frame<C> {
     /// Runs the request timer for the oldest waiting envelope, on backups of an entered view.
     pub fn arm_request_timer(&mut self, out: &mut Effects<C>) {
-        let judges = self.is_entered() && !self.is_primary();
-        let oldest = if judges { self.pending.oldest() } else { None };
-        if oldest == self.request_timer {
-            return;
-        }
+        let judges = self.judges();
+        let Some(Retime { disarm, arm }) = self.requests.retime(judges) else { return };
         if self.is_entered() && !self.objects() {
             // What this replica waited for has come: it no longer wants another view.
             self.view_requests.withdraw();
         }
-        if let Some(old) = self.request_timer {
+        if let Some(old) = disarm {
             out.disarm(Timer::Request(old));
         }
-        if let Some(arrival) = oldest {
+        if let Some(arrival) = arm {
             let after = Delay::Request { doublings: self.doublings };
             out.arm(Timer::Request(arrival), after);
         }
-        self.request_timer = oldest;
     }
 
     /// A reason to want another view is gone. If a request waits still, its time begins anew.
     pub(super) fn reconsider(&mut self, out: &mut Effects<C>) {
         if self.is_entered() && !self.objects() {
             self.view_requests.withdraw();
-            if let Some(old) = self.request_timer.take() {
+            if let Some(old) = self.requests.stop_timer() {
                 out.disarm(Timer::Request(old));
             }
             self.arm_request_timer(out);
@@ -51,7 +48,7 @@ impl<C: Framed> Frame<C> {
 
     /// The oldest envelope was not executed in time.
     pub(super) fn on_request_timeout(&mut self, arrival: u64, out: &mut Effects<C>) {
-        if self.is_entered() && self.pending.oldest() == Some(arrival) {
+        if self.is_entered() && self.requests.oldest() == Some(arrival) {
             mark!("frame/request_timeout");
             self.ask(self.view.next(), "a request was not ordered in time", out);
         }
@@ -72,7 +69,7 @@ impl<C: Framed> Frame<C> {
         if !self.is_entered() || self.is_primary() {
             return;
         }
-        for envelope in self.pending.tick(RESEND_MESSAGES_MAX, RESEND_BYTES_MAX) {
+        for envelope in self.requests.tick(RESEND_MESSAGES_MAX, RESEND_BYTES_MAX) {
             self.forward(envelope, out);
         }
     }
@@ -88,17 +85,17 @@ impl<C: Framed> Frame<C> {
     /// may be settled before it comes back.
     pub fn take_proposal(&mut self, out: &mut Effects<C>) -> Option<(Slot, Arc<Proposal>)> {
         let may = self.is_primary() && self.next_slot <= self.high() && self.has_byte_room();
-        if !may || !(self.pending.has_unproposed() || self.has_to_fill()) {
+        if !may || !(self.requests.has_unproposed() || self.has_to_fill()) {
             return None;
         }
-        let items = self.pending.propose(self.tuning.batch_requests);
+        let items = self.requests.propose(self.tuning.batch_requests);
         let proposal = Arc::new(Proposal::new(self.now, items));
         let slot = self.next_slot;
         self.next_slot = slot.next();
         mark!("frame/propose");
-        let (batch, pending) = (proposal.digest(), &self.pending);
+        let (batch, requests) = (proposal.digest(), &self.requests);
         self.bodies.want(slot, batch);
-        self.bodies.offer(&proposal, |digest| pending.find(digest));
+        self.bodies.offer(&proposal, |digest| requests.find(digest));
         self.persist_named(&batch, out);
         Some((slot, proposal))
     }

@@ -32,8 +32,8 @@ impl<C: Framed> Frame<C> {
         let batch = proposal.digest();
         self.proposed = self.proposed.max(slot);
         self.bodies.want(slot, batch);
-        let pending = &self.pending;
-        if self.bodies.offer(proposal, |digest| pending.find(digest)) {
+        let requests = &self.requests;
+        if self.bodies.offer(proposal, |digest| requests.find(digest)) {
             out.report(author, Finding::OversizeBatch { slot });
             self.distrust(author, out);
         }
@@ -105,7 +105,7 @@ impl<C: Framed> Frame<C> {
         digest: &Digest,
         out: &mut Effects<C>,
     ) {
-        let envelope = self.pending.find(digest).or_else(|| self.bodies.envelope(digest));
+        let envelope = self.requests.find(digest).or_else(|| self.bodies.envelope(digest));
         if let Some(envelope) = envelope
             && self.may_serve(from, *digest, envelope.len(), out)
         {
@@ -118,7 +118,7 @@ impl<C: Framed> Frame<C> {
         if self.bodies.proposal(&proposal.digest()).is_some()
             && self.bodies.get(&proposal.digest()).is_none()
         {
-            let lacking = proposal.named().filter(|digest| self.pending.find(digest).is_none());
+            let lacking = proposal.named().filter(|digest| self.requests.find(digest).is_none());
             for envelope in lacking.take(RESEND_MESSAGES_MAX) {
                 Self::send(to, Shared::AskEnvelope { envelope }, out);
             }
@@ -131,8 +131,8 @@ pub trait Supply: Core {
     /// A batch, from a peer that was asked.
     fn on_body(&mut self, from: ReplicaId, proposal: &Arc<Proposal>, out: &mut Effects<Self>) {
         let frame = self.frame_mut();
-        let pending = &frame.pending;
-        frame.bodies.offer(proposal, |digest| pending.find(digest));
+        let requests = &frame.requests;
+        frame.bodies.offer(proposal, |digest| requests.find(digest));
         if !frame.bodies.is_complete() {
             frame.ask_missing_envelopes(proposal, To::One(from), out);
         }
@@ -143,8 +143,8 @@ pub trait Supply: Core {
     /// its size.
     fn on_envelope(&mut self, envelope: &Arc<Envelope>, out: &mut Effects<Self>) {
         let frame = self.frame_mut();
-        let pending = &frame.pending;
-        if frame.bodies.offer_envelope(envelope, |digest| pending.find(digest)) {
+        let requests = &frame.requests;
+        if frame.bodies.offer_envelope(envelope, |digest| requests.find(digest)) {
             mark!("frame/envelope_used");
             self.bodies_changed(out);
         }

@@ -136,7 +136,7 @@ fn a_request_is_timed_again_when_an_objection_ends() {
         second(&mut group, from, 1);
     }
     assert!(!asks(&group), "the primary is no longer slow");
-    assert_eq!(group.replicas[1].core.frame.pending.len(), 1);
+    assert_eq!(group.replicas[1].core.frame.requests.len(), 1);
     assert!(group.replicas[1].timers.iter().any(request_timer), "nothing leads on");
 }
 
@@ -155,7 +155,7 @@ fn an_objection_of_a_replica_that_asked_already_ends_too() {
     group.cut.clear();
     group.request(&[0], 2, 1, b"left out");
     group.settle();
-    assert!(group.replicas[1].core.frame.pending.is_empty());
+    assert!(group.replicas[1].core.frame.requests.is_empty());
     for _ in 0..6 {
         assert!(asks(&group));
         group.fire(1, |timer| *timer == Timer::Asks);
