@@ -19,6 +19,7 @@ pub mod primary_monitor;
 pub mod record;
 pub mod reply_quota;
 pub mod request_queue;
+pub mod slots_to_fill;
 pub mod timer;
 pub mod usig;
 pub mod view_requests;

@@ -168,7 +168,7 @@ impl<C: Framed> Frame<C> {
         self.early.clear();
         self.own_view_change = None;
         self.end_waiting(out);
-        self.is_unfilled = false;
+        self.to_fill.view_ended();
         self.arm_request_timer(out);
         self.arm_fill_timer(out);
         self.arm_resend(out);

@@ -3,6 +3,7 @@
 
 use super::Frame;
 use super::hooks::Framed;
+use crate::common::slots_to_fill::Ended;
 use crate::common::timer::Timer;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::ids::Slot;
@@ -17,11 +18,12 @@ impl<C: Framed> Frame<C> {
     pub fn can_fill(&self, slot: Slot, decided: bool) -> bool {
         let upto = slot.min(self.reach());
         let is_new = || !self.monitor.undemanded(self.executed, upto).is_empty();
-        let demands = decided && self.may_demand() && is_new();
-        self.executed < slot && (self.fill < slot || demands)
+        let demands = decided && self.may_judge_filling() && is_new();
+        self.executed < slot && (self.to_fill.upto() < slot || demands)
     }
 
-    fn may_demand(&self) -> bool {
+    /// Who is behind cannot tell what the primary has filled.
+    fn may_judge_filling(&self) -> bool {
         self.judges() && !self.is_behind()
     }
 
@@ -43,8 +45,8 @@ impl<C: Framed> Frame<C> {
         if !self.can_fill(slot, decided) {
             return;
         }
-        self.fill = self.fill.max(slot);
-        if decided && self.may_demand() {
+        self.to_fill.extend(slot);
+        if decided && self.may_judge_filling() {
             self.monitor.demand_slots(self.executed, slot.min(self.reach()), self.now);
         }
         self.arm_fill_timer(out);
@@ -72,27 +74,25 @@ impl<C: Framed> Frame<C> {
     /// Whether this primary is to propose in its next slot although nothing waits.
     #[must_use]
     pub fn has_to_fill(&self) -> bool {
-        self.next_slot <= self.fill
+        self.next_slot <= self.to_fill.upto()
     }
 
     /// Runs the clock for what is to be filled, on backups that could have it: for so many slots at
     /// a time as the primary has under way at most.
     pub(super) fn arm_fill_timer(&mut self, out: &mut Effects<C>) {
         self.note_filled();
-        let judges = self.judges() && !self.is_behind();
-        if let Some(slot) = self.fill_timer {
-            if judges && self.executed < slot {
-                return;
-            }
-            self.fill_timer = None;
+        let (may_judge, reach) = (self.may_judge_filling(), self.reach());
+        if let Some(Ended { slot, was_overdue }) = self.to_fill.end_timer(may_judge, self.executed)
+        {
             out.disarm(Timer::Fill(slot));
-            if core::mem::take(&mut self.is_unfilled) {
+            if was_overdue {
                 self.reconsider(out);
             }
         }
-        let slot = self.fill.min(self.reach());
-        if judges && self.executed < slot && !mutant!("frame.never-times-gaps") {
-            self.fill_timer = Some(slot);
+        if may_judge
+            && !mutant!("frame.never-times-gaps")
+            && let Some(slot) = self.to_fill.begin_timer(self.executed, reach)
+        {
             out.arm(Timer::Fill(slot), Delay::Request { doublings: self.doublings });
         }
     }
@@ -121,10 +121,8 @@ impl<C: Framed> Frame<C> {
 
     /// What others wait for was not ordered in time.
     pub(super) fn on_fill_timeout(&mut self, slot: Slot, out: &mut Effects<C>) {
-        let judges = self.judges() && !self.is_behind();
-        if self.fill_timer == Some(slot) && judges && self.executed < slot {
+        if self.may_judge_filling() && self.to_fill.timer_expired(slot, self.executed) {
             mark!("frame/fill_timeout");
-            self.is_unfilled = true;
             let reason = "a slot that others wait for was not ordered in time";
             self.ask(self.view.next(), reason, out);
         }

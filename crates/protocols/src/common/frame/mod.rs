@@ -42,6 +42,7 @@ use super::message::Shared;
 use super::peers::Peers;
 use super::primary_monitor::PrimaryMonitor;
 use super::request_queue::RequestQueue;
+use super::slots_to_fill::SlotsToFill;
 use super::view_requests::ViewRequests;
 use super::voted_bytes::VotedBytes;
 use alloc::collections::BTreeMap;
@@ -112,12 +113,8 @@ pub struct Frame<C: Framed> {
 
     /// The last slot for which a proposal came.
     pub proposed: Slot,
-    /// Slots up to this one are to be ordered, whether or not anything waits.
-    pub fill: Slot,
-    /// The slot for whose execution the clock for that runs, or has run out.
-    pub fill_timer: Option<Slot>,
-    /// Whether it has run out.
-    pub is_unfilled: bool,
+    /// Slots that are to be ordered whether or not anything waits.
+    pub to_fill: SlotsToFill,
 
     /// What it holds against the primary.
     pub monitor: PrimaryMonitor,
@@ -178,9 +175,7 @@ impl<C: Framed> Frame<C> {
             voted_bytes: VotedBytes::default(),
             clock_wait: None,
             proposed: Slot(0),
-            fill: Slot(0),
-            fill_timer: None,
-            is_unfilled: false,
+            to_fill: SlotsToFill::default(),
             monitor: PrimaryMonitor::new(me, n, membership.f),
             waits: Waits::default(),
             checkpoints: Checkpoints::new(n),
@@ -256,6 +251,7 @@ impl<C: Framed> Frame<C> {
         let windows = C::windows_held(self.membership.quorums());
         assert!(self.bodies.len() <= windows * WINDOW_SLOTS as usize);
         self.requests.assert_invariants();
+        self.to_fill.assert_invariants();
         self.monitor.assert_invariants();
     }
 

@@ -34,7 +34,7 @@ pub trait Repair: Core {
             && frame.requests.is_empty()
             && frame.bodies.is_complete()
             && !frame.checkpoints.is_behind()
-            && frame.executed >= frame.stable.slot.max(self.taken_over()).max(frame.fill)
+            && frame.executed >= frame.stable.slot.max(self.taken_over()).max(frame.to_fill.upto())
             && self.prepared() == frame.executed
             && self.last_final() == frame.executed
             && self.level().len() + 1 == frame.membership.n()
