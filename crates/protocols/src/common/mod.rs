@@ -1,5 +1,6 @@
 //! What several protocols share.
 
+pub mod awaited_finality;
 pub mod bodies;
 pub mod certificate;
 pub mod checkpoint;

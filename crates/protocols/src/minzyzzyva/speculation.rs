@@ -82,7 +82,7 @@ impl<W: Views> OnUsig<Ordered<W>> {
             mark!("minzyzzyva/halt");
             speculation.halted = Some(slot);
         }
-        if is_checkpoint || others_commit || self.frame.waits.wanted == slot {
+        if is_checkpoint || others_commit || self.frame.awaited.upto() == slot {
             self.commit_to(slot, out);
         }
         self.check_final(out);

@@ -270,7 +270,7 @@ impl<V: Variant> Zyzzyva<V> {
         }
         out.output(speculation::Output::Restate { view: self.frame.view });
         self.frame.note_entered(self.last_final, out);
-        self.vote_for(self.frame.waits.wanted.max(self.halted.unwrap_or_default()), out);
+        self.vote_for(self.frame.awaited.upto().max(self.halted.unwrap_or_default()), out);
         self.frame.await_final(self.last_final, out);
         for verified in take(&mut self.frame.early).into_values() {
             self.on_message(verified, out);

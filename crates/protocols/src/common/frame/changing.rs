@@ -208,7 +208,7 @@ impl<C: Framed> Frame<C> {
         self.peers.forget_left_out();
         self.voted_bytes = VotedBytes::default();
         self.requests.unpropose();
-        self.waits.wanted = self.waits.wanted.min(self.executed);
+        self.awaited.cut(self.executed);
         out.disarm(Timer::ViewChange(self.view));
         out.output(Output::Entered { view: self.view, reason: self.reason });
         self.is_timed = false;

@@ -20,7 +20,7 @@ impl<C: Framed> Frame<C> {
 
     /// Whether this replica wants another primary, whatever becomes of single requests.
     pub(super) fn objects(&self) -> bool {
-        let is_late = self.waits.is_overdue || self.to_fill.is_overdue();
+        let is_late = self.awaited.is_overdue() || self.to_fill.is_overdue();
         self.is_entered() && (is_late || self.monitor.suspects(self.membership.primary(self.view)))
     }
 

@@ -34,6 +34,7 @@ pub mod resuming;
 pub mod supply;
 pub mod waiting;
 
+use super::awaited_finality::AwaitedFinality;
 use super::bodies::Bodies;
 use super::certificate::CheckpointProof;
 use super::checkpoint::Checkpoints;
@@ -53,7 +54,6 @@ use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::limits::WINDOW_SLOTS;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::{Effects, Memory, Setup, Status, To, Tuning};
-use waiting::Waits;
 
 /// See the [module](self).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -109,7 +109,7 @@ pub struct Frame<C: Framed> {
     /// What it voted for in its view and has not executed.
     pub voted_bytes: VotedBytes,
     /// The slot whose proposal waits for our clock.
-    pub clock_wait: Option<ClockWait>,
+    pub clock_wait: ClockWait,
 
     /// The last slot for which a proposal came.
     pub proposed: Slot,
@@ -119,7 +119,7 @@ pub struct Frame<C: Framed> {
     /// What it holds against the primary.
     pub monitor: PrimaryMonitor,
     /// What somebody waits for that is executed and not final.
-    pub waits: Waits,
+    pub awaited: AwaitedFinality,
 
     /// Signed states.
     pub checkpoints: Checkpoints<StateOf<C>>,
@@ -173,11 +173,11 @@ impl<C: Framed> Frame<C> {
             next_slot: base.slot.next(),
             spoken: Slot(0),
             voted_bytes: VotedBytes::default(),
-            clock_wait: None,
+            clock_wait: ClockWait::default(),
             proposed: Slot(0),
             to_fill: SlotsToFill::default(),
             monitor: PrimaryMonitor::new(me, n, membership.f),
-            waits: Waits::default(),
+            awaited: AwaitedFinality::default(),
             checkpoints: Checkpoints::new(n),
             stable: CheckpointProof::initial(base),
             peers: Peers::new(me, (n, membership.f), C::REPEATED_PER_SLOT * WINDOW_SLOTS as usize),
@@ -243,8 +243,7 @@ impl<C: Framed> Frame<C> {
             let has_reason = self.requests.is_timed() || self.objects();
             self.view_requests.assert_end(has_reason, self.monitor.is_slow());
         }
-        let is_late = self.waits.is_overdue;
-        assert!(!is_late || self.waits.wanted > last_final, "what it waits for is final");
+        self.awaited.assert_invariants(last_final);
         assert!(self.next_slot > self.stable.slot);
         let of_author = C::KINDS_PER_SLOT * self.tuning.window_slots as usize + C::KINDS_OF_NO_SLOT;
         assert!(self.early.len() <= self.membership.n() * of_author);
