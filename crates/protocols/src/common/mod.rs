@@ -23,6 +23,7 @@ pub mod request_queue;
 pub mod slots_to_fill;
 pub mod timer;
 pub mod usig;
+pub mod view_change_timer;
 pub mod view_requests;
 pub mod voted_bytes;
 pub mod voting_client;

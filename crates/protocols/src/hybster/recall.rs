@@ -117,10 +117,9 @@ impl Hybster {
     }
 
     fn recall_view(&mut self, view: View) {
-        (self.frame.view, self.left, self.phase) = (view, view, Phase::Changing);
+        self.frame.recall_view(view);
+        (self.left, self.phase) = (view, Phase::Changing);
         self.basis = None;
-        self.frame.own_view_change = None;
-        self.frame.doublings = self.frame.doublings.saturating_add(1);
     }
 
     fn recall_open(&mut self, opening: Arc<NewView>, past: &mut Past) {

@@ -279,11 +279,11 @@ impl<V: Variant> Zyzzyva<V> {
             return;
         }
         self.frame.view_requests.show_all(&change.requests);
-        (self.frame.view, self.phase) = (view, Phase::Changing);
+        self.frame.recall_view(view);
+        self.phase = Phase::Changing;
         self.own.left = Some(change.clone());
         (self.own.opened, self.own.confirmed, self.proposed) = (None, false, None);
         self.awaiting_loopback.clear();
-        self.frame.doublings = self.frame.doublings.saturating_add(1);
         past.said = Vec::from([Message::ViewChange(change)]);
     }
 

@@ -151,18 +151,13 @@ impl<C: Framed> Frame<C> {
 
     /// Gives up every lower view. So far this slot is final.
     pub fn move_to(&mut self, view: View, last_final: Slot, out: &mut Effects<C>) {
-        // A view that made something final was long enough: if it did not count, a group with few
-        // requests, whose checkpoints are far apart, would wait twice as long after each failure.
-        let worked = self.is_entered()
-            && last_final > self.final_before
-            && !mutant!("frame.views-that-worked-failed");
+        self.view_change_timer.view_left(self.is_entered(), last_final);
         if !self.is_entered() {
             mark!("frame/view_failed");
             out.disarm(Timer::ViewChange(self.view));
         }
         self.view = view;
         self.monitor.view_ended(self.now);
-        self.doublings = if worked { 1 } else { self.doublings.saturating_add(1) };
         self.view_changes_count += 1;
         self.view_changes.clear();
         self.early.clear();
@@ -173,16 +168,19 @@ impl<C: Framed> Frame<C> {
         self.arm_fill_timer(out);
         self.arm_resend(out);
         if !mutant!("frame.waits-untimed-for-a-quorum") {
-            // Twice the time that the new primary gets once a quorum has left: if that never comes
-            // about, others may be waiting for this replica's ask.
-            self.time_view(self.doublings, out);
+            // If a quorum never leaves, others may be waiting for this replica's ask.
+            self.time_view(out);
         }
     }
 
     /// Gives its view so much time to begin. Whoever is in no view that works has a timer, or asks
     /// for the next view: nobody else may have a reason to.
-    pub(super) fn time_view(&mut self, doublings: u8, out: &mut Effects<C>) {
-        self.is_timed = true;
+    pub(super) fn time_view(&mut self, out: &mut Effects<C>) {
+        let doublings = self.view_change_timer.begin();
+        self.arm_view_change_timer(doublings, out);
+    }
+
+    fn arm_view_change_timer(&self, doublings: u8, out: &mut Effects<C>) {
         if !mutant!("frame.trusts-new-primary") {
             out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
         }
@@ -190,28 +188,28 @@ impl<C: Framed> Frame<C> {
 
     /// Gives the new primary time to open its view.
     pub fn time_new_primary(&mut self, out: &mut Effects<C>) {
-        self.time_view(self.doublings.saturating_sub(1), out);
+        let doublings = self.view_change_timer.begin_for_primary();
+        self.arm_view_change_timer(doublings, out);
     }
 
     /// The view was not entered in time.
     pub(super) fn on_view_change_timeout(&mut self, view: View, out: &mut Effects<C>) {
         if view == self.view && !self.is_entered() {
             mark!("frame/view_change_timeout");
-            self.is_timed = false;
+            self.view_change_timer.expired();
             self.ask(view.next(), "the new primary did not open its view in time", out);
         }
     }
 
     /// The view is entered: what was for the one before begins anew. So far this slot is final.
     pub fn note_entered(&mut self, last_final: Slot, out: &mut Effects<C>) {
-        self.final_before = last_final;
+        self.view_change_timer.view_entered(last_final);
         self.peers.forget_left_out();
         self.voted_bytes = VotedBytes::default();
         self.requests.unpropose();
         self.awaited.cut(self.executed);
         out.disarm(Timer::ViewChange(self.view));
         out.output(Output::Entered { view: self.view, reason: self.reason });
-        self.is_timed = false;
         self.view_requests.view_entered(self.view);
     }
 }

@@ -113,8 +113,7 @@ pub trait Checkpointing: Core {
         self.move_window(proof);
         let frame: &mut Frame<Self> = self.frame_mut();
         if frame.is_entered() {
-            // The view works: the next failure starts from short timeouts again.
-            frame.doublings = 0;
+            frame.view_change_timer.view_works();
         }
         if !is_here && !mutant!("frame.never-fetches") {
             mark!("frame/fetch");

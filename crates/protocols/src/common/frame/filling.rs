@@ -9,7 +9,7 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
-use pentarchy_core::protocol::{Delay, Effects};
+use pentarchy_core::protocol::Effects;
 use pentarchy_core::request::Envelope;
 
 impl<C: Framed> Frame<C> {
@@ -93,7 +93,7 @@ impl<C: Framed> Frame<C> {
             && !mutant!("frame.never-times-gaps")
             && let Some(slot) = self.to_fill.begin_timer(self.executed, reach)
         {
-            out.arm(Timer::Fill(slot), Delay::Request { doublings: self.doublings });
+            out.arm(Timer::Fill(slot), self.judging_delay());
         }
     }
 

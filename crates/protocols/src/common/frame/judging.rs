@@ -18,6 +18,11 @@ impl<C: Framed> Frame<C> {
         self.is_entered() && !self.is_primary()
     }
 
+    /// How long what a backup waits for may take in this view.
+    pub(super) const fn judging_delay(&self) -> Delay {
+        Delay::Request { doublings: self.view_change_timer.doublings() }
+    }
+
     /// Whether this replica wants another primary, whatever becomes of single requests.
     pub(super) fn objects(&self) -> bool {
         let is_late = self.awaited.is_overdue() || self.to_fill.is_overdue();

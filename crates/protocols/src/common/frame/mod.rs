@@ -44,6 +44,7 @@ use super::peers::Peers;
 use super::primary_monitor::PrimaryMonitor;
 use super::request_queue::RequestQueue;
 use super::slots_to_fill::SlotsToFill;
+use super::view_change_timer::ViewChangeTimer;
 use super::view_requests::ViewRequests;
 use super::voted_bytes::VotedBytes;
 use alloc::collections::BTreeMap;
@@ -82,14 +83,8 @@ pub struct Frame<C: Framed> {
     /// Messages for `view` that came before this replica entered it, by slot, author and kind: the
     /// first of each stands. Those that are about no slot have slot 0.
     pub early: BTreeMap<(Slot, ReplicaId, &'static str), Verified<C::Message>>,
-    /// Whether the timer for the view to begin runs. Whoever is in no view that works has that, or
-    /// asks for a later one.
-    pub is_timed: bool,
-    /// Consecutive views in which nothing new became final; doubles the timeouts. Falls also when a
-    /// checkpoint becomes stable.
-    pub doublings: u8,
-    /// The last slot that was final when this replica entered its view.
-    pub final_before: Slot,
+    /// How long the view may take to begin.
+    pub view_change_timer: ViewChangeTimer,
     /// View changes since the start.
     pub view_changes_count: u64,
     /// Why the last one began.
@@ -162,9 +157,7 @@ impl<C: Framed> Frame<C> {
             view_requests: ViewRequests::new(me, n),
             own_view_change: None,
             early: BTreeMap::new(),
-            is_timed: false,
-            doublings: 0,
-            final_before: base.slot,
+            view_change_timer: ViewChangeTimer::new(base.slot),
             view_changes_count: 0,
             reason: "",
             bodies: Bodies::default(),
@@ -229,8 +222,9 @@ impl<C: Framed> Frame<C> {
     /// Asserts what holds between events.
     pub fn assert_invariants(&self, last_final: Slot) {
         assert!(self.entered <= self.view);
+        let leads_on = self.is_entered() || self.view_change_timer.is_running();
         assert!(
-            self.is_entered() || self.is_timed || self.view_requests.asks_above(self.view),
+            leads_on || self.view_requests.asks_above(self.view),
             "nothing leads on from {}",
             self.view
         );

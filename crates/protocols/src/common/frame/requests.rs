@@ -14,7 +14,7 @@ use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::limits::{BATCH_BYTES_MAX, RESEND_BYTES_MAX, RESEND_MESSAGES_MAX};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
-use pentarchy_core::protocol::{Delay, Effects, Message as _, To};
+use pentarchy_core::protocol::{Effects, Message as _, To};
 use pentarchy_core::request::Envelope;
 
 impl<C: Framed> Frame<C> {
@@ -30,7 +30,7 @@ impl<C: Framed> Frame<C> {
             out.disarm(Timer::Request(old));
         }
         if let Some(arrival) = arm {
-            let after = Delay::Request { doublings: self.doublings };
+            let after = self.judging_delay();
             out.arm(Timer::Request(arrival), after);
         }
     }

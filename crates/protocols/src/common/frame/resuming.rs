@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::Slot;
+use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
@@ -41,12 +41,10 @@ pub trait Resuming: Core {
             self.on_checkpointed(executed.slot, executed.state, out);
         }
         let frame = self.frame_mut();
-        // The log does not say which views made something final, and no group fails for long
-        // because replicas start again.
-        frame.doublings = frame.doublings.min(1);
+        frame.view_change_timer.resumed();
         if !frame.is_entered() {
             mark!("frame/resumed_changing");
-            frame.time_view(frame.doublings, out);
+            frame.time_view(out);
         }
     }
 
@@ -55,7 +53,7 @@ pub trait Resuming: Core {
         let is_new = proof.slot > self.frame().stable.slot;
         if is_new {
             self.move_window(proof);
-            self.frame_mut().doublings = 0;
+            self.frame_mut().view_change_timer.view_works();
         }
         is_new
     }
@@ -64,6 +62,12 @@ pub trait Resuming: Core {
 impl<C: Core> Resuming for C {}
 
 impl<C: Framed> Frame<C> {
+    /// The log says that this replica left for a view.
+    pub fn recall_view(&mut self, view: View) {
+        (self.view, self.own_view_change) = (view, None);
+        self.view_change_timer.recall_leaving();
+    }
+
     /// The log has this batch of a slot.
     pub fn recall_body(&mut self, slot: Slot, proposal: &Arc<Proposal>, past: &Envelopes) {
         self.bodies.want(slot, proposal.digest());

@@ -12,7 +12,7 @@ use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Output, speculation};
-use pentarchy_core::protocol::{Delay, Effects};
+use pentarchy_core::protocol::Effects;
 
 impl<C: Framed> Frame<C> {
     /// Somebody waits until a slot is final. False if it is, or was not executed.
@@ -39,7 +39,7 @@ impl<C: Framed> Frame<C> {
                 self.reconsider(out);
             }
         } else if let Some(slot) = self.awaited.begin_timer() {
-            out.arm(Timer::Final(slot), Delay::Request { doublings: self.doublings });
+            out.arm(Timer::Final(slot), self.judging_delay());
         }
     }
 

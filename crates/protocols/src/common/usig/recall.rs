@@ -105,10 +105,9 @@ impl<V: Variant> OnUsig<V> {
     }
 
     fn recall_view(&mut self, view: View) {
-        (self.frame.view, self.phase) = (view, Phase::Changing);
+        self.frame.recall_view(view);
+        self.phase = Phase::Changing;
         (self.opening, self.own) = (None, OwnMessages::default());
-        self.frame.own_view_change = None;
-        self.frame.doublings = self.frame.doublings.saturating_add(1);
     }
 
     fn recall_opening(&mut self, verified: Verified<Message>, past: &mut Past<Self>) {
