@@ -77,7 +77,7 @@ impl<C: Framed> Frame<C> {
     /// Whether so little was executed since the stable checkpoint that more may be. Otherwise a
     /// checkpoint was taken in between, at the same slot everywhere, and its votes make room.
     pub(super) fn has_byte_room(&self) -> bool {
-        self.checkpoints.extent.bytes() < 2 * self.tuning.checkpoint_bytes
+        self.checkpoints.executed_bytes() < 2 * self.tuning.checkpoint_bytes
     }
 
     /// As primary, what to propose next and in which slot, if something waits and the window has
@@ -124,7 +124,7 @@ impl<C: Framed> Frame<C> {
         let in_flight = usize::try_from(self.tuning.proposals_in_flight).unwrap_or(usize::MAX);
         let flying = in_flight.saturating_mul(BATCH_BYTES_MAX);
         let most = flying.saturating_add(2 * self.tuning.checkpoint_bytes);
-        slot <= self.executed || self.checkpoints.extent.bytes() + self.voted_bytes.bytes() < most
+        slot <= self.executed || self.checkpoints.executed_bytes() + self.voted_bytes.bytes() < most
     }
 
     /// This replica votes for a batch in a slot.

@@ -76,12 +76,20 @@ impl<C: Framed> Frame<C> {
 
     /// Counts what a slot executed; says whether a checkpoint is to be taken behind it.
     pub(super) fn count_bytes(&mut self, slot: Slot, bytes: usize) -> bool {
-        let extent = &mut self.checkpoints.extent;
         if self.membership.lane.pillar.is_some() {
-            extent.executed_in_pillar(slot, bytes);
+            self.checkpoints.executed_in_pillar(slot, bytes);
             return false;
         }
-        extent.executed(slot, bytes, &self.tuning)
+        self.checkpoints.executed(slot, bytes, &self.tuning)
+    }
+
+    /// Counts anew where checkpoints are due, from behind `low` to what is executed, where slots
+    /// have `ordered` what they have now. Gives the last slot behind which one is due.
+    pub fn recount(&mut self, low: Slot, ordered: impl Fn(Slot) -> Option<Digest>) -> Option<Slot> {
+        let body = |slot| ordered(slot).and_then(|batch| self.bodies.get(&batch));
+        let bytes = |slot| (slot, body(slot).map_or(0, |body| body.bytes()));
+        let executed = (low.0 + 1..=self.executed.0).map(Slot).map(bytes);
+        self.checkpoints.recount(executed, &self.tuning)
     }
 
     /// A slot that was executed ordered this, as the log says.
