@@ -1,7 +1,7 @@
 //! What several protocols share.
 
 pub mod awaited_finality;
-pub mod bodies;
+pub mod batch_store;
 pub mod certificate;
 pub mod checkpoint;
 pub mod checks;

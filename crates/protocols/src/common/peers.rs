@@ -64,7 +64,7 @@ struct Sent {
 }
 
 impl<M: More> Peers<M> {
-    /// Of `n` replicas, of which `f` may be faulty, none has been heard of. Each may be sent so many
+    /// None has been heard of `n` replicas, of which `f` may be faulty. Each may be sent so many
     /// messages about slots again between two ticks.
     #[must_use]
     pub fn new(me: ReplicaId, (n, f): (usize, usize), repeated_max: usize) -> Self {

@@ -1,7 +1,7 @@
-//! What a backup holds against the primary: that it is slower than can be expected ([`super::pace`]),
-//! that it was proven to lie, or that it orders otherwise than was executed here. Says when to look
-//! at what waits, when to judge, and what comes of it. Whoever suspects the primary asks for the
-//! next view.
+//! What a backup holds against the primary: that it is slower than can be expected
+//! ([`super::pace`]), that it was proven to lie, or that it orders otherwise than this replica
+//! executed. Says when to look at what waits, when to judge, and what comes of it. A backup that
+//! suspects the primary asks for the next view.
 
 use super::pace::{Demand, LOOK_MILLIS, Opinion, Pace, Work};
 use alloc::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! How long a view may take to begin, and whatever is judged in it: twice as long for each view in a
-//! row in which nothing became final.
+//! How long a view may take to begin, and whatever is judged in it: twice as long for each view in
+//! a row in which nothing became final.
 
 use pentarchy_core::ids::Slot;
 use pentarchy_core::mutant;

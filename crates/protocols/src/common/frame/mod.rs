@@ -5,6 +5,22 @@
 //! A core owns a [`Frame`] and calls its methods. Where the common part cannot go on without the
 //! protocol, it asks the core: [`hooks`] is all that it asks.
 //!
+//! What it knows is in *components*, whose fields are private and whose methods return decisions;
+//! the frame turns these into effects. No component knows the frame or another one beside it.
+//!
+//! | component | what it decides |
+//! | --- | --- |
+//! | [`RequestQueue`] | what to propose, what to pass on, for which request the timer runs |
+//! | [`BatchStore`] | which batches are whole, and what to ask for |
+//! | [`ViewRequests`] | who asks for which view, and what this replica asks for |
+//! | [`ViewChangeTimer`] | how long a view may take to begin |
+//! | [`PrimaryMonitor`] | when to judge the primary, and whether it is suspected |
+//! | [`SlotsToFill`] | up to where to order although nothing waits |
+//! | [`AwaitedFinality`] | whether what somebody waits for is final in time |
+//! | [`ClockWait`] | which proposal waits for our clock |
+//! | [`Checkpoints`] | which states are proven, and where the next one is due |
+//! | [`Peers`] | where each peer is, and what it may be sent |
+//!
 //! | module | what it does |
 //! | --- | --- |
 //! | [`events`] | where messages, timeouts and inputs go |
@@ -35,7 +51,7 @@ pub mod supply;
 pub mod waiting;
 
 use super::awaited_finality::AwaitedFinality;
-use super::bodies::Bodies;
+use super::batch_store::BatchStore;
 use super::certificate::CheckpointProof;
 use super::checkpoint::Checkpoints;
 use super::clock::ClockWait;
@@ -91,7 +107,7 @@ pub struct Frame<C: Framed> {
     pub reason: &'static str,
 
     /// The batches of the window.
-    pub bodies: Bodies,
+    pub bodies: BatchStore,
     /// What clients sent.
     pub requests: RequestQueue,
     /// The last slot that was handed to execution. It is final, unless the protocol executes
@@ -123,8 +139,6 @@ pub struct Frame<C: Framed> {
 
     /// Where peers are, and what they were sent.
     pub peers: Peers<C::More>,
-    /// Whether missing envelopes will be asked for.
-    pub fetch_armed: bool,
 }
 
 impl<C: Framed> Frame<C> {
@@ -160,7 +174,7 @@ impl<C: Framed> Frame<C> {
             view_change_timer: ViewChangeTimer::new(base.slot),
             view_changes_count: 0,
             reason: "",
-            bodies: Bodies::default(),
+            bodies: BatchStore::default(),
             requests: RequestQueue::default(),
             executed: if fetch.is_none() { base.slot } else { Slot(0) },
             next_slot: base.slot.next(),
@@ -174,7 +188,6 @@ impl<C: Framed> Frame<C> {
             checkpoints: Checkpoints::new(n),
             stable: CheckpointProof::initial(base),
             peers: Peers::new(me, (n, membership.f), C::REPEATED_PER_SLOT * WINDOW_SLOTS as usize),
-            fetch_armed: false,
         }
     }
 

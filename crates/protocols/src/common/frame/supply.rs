@@ -2,11 +2,10 @@
 
 use super::Frame;
 use super::hooks::{Core, Framed};
-use crate::common::bodies::Missing;
+use crate::common::batch_store::Missing;
 use crate::common::message::Shared;
 use crate::common::timer::Timer;
 use alloc::sync::Arc;
-use core::mem::replace;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot};
@@ -47,14 +46,14 @@ impl<C: Framed> Frame<C> {
     /// Nearly always their client's own copy is on its way, and a second one would cost as much
     /// again.
     fn arm_fetch(&mut self, out: &mut Effects<C>) {
-        if !replace(&mut self.fetch_armed, true) {
+        if self.bodies.start_timer() {
             out.arm(Timer::Fetch, Delay::Millis(FETCH_MILLIS));
         }
     }
 
     /// What is missing did not come by itself.
     pub(super) fn on_fetch(&mut self, out: &mut Effects<C>) {
-        self.fetch_armed = false;
+        self.bodies.timer_expired();
         let primary = self.membership.primary(self.entered);
         if !self.bodies.is_complete() && primary != self.me {
             mark!("frame/fetch_body");
