@@ -82,7 +82,7 @@ impl<S: Vouched> Checkpoints<S> {
     }
 
     /// There is a checkpoint at this slot, for whatever reason it was taken.
-    pub fn begin(&mut self, slot: Slot) {
+    pub fn note_taken(&mut self, slot: Slot) {
         self.extent.begin(slot);
     }
 
@@ -94,13 +94,13 @@ impl<S: Vouched> Checkpoints<S> {
     }
 
     /// Takes back what was executed since.
-    pub fn take_back(&mut self, extent: Extent) {
+    pub fn restore(&mut self, extent: Extent) {
         self.extent = extent;
     }
 
     /// Counts anew what was executed since the stable checkpoint, slot by slot. Gives the last slot
     /// behind which a checkpoint is to be taken.
-    pub fn recount(
+    pub fn count_anew(
         &mut self,
         executed: impl Iterator<Item = (Slot, usize)>,
         tuning: &Tuning,
@@ -263,11 +263,11 @@ mod tests {
         assert!(checkpoints.if_not_due(Slot(4), 1, &tuning).is_none(), "it is a fourth slot");
         let before = checkpoints.if_not_due(Slot(5), 1, &tuning).expect("nothing is due there");
         checkpoints.executed(Slot(5), 1, &tuning);
-        checkpoints.take_back(before);
+        checkpoints.restore(before);
         assert_eq!(checkpoints.executed_bytes(), 110);
         let again = [(1, 10), (2, 90), (3, 10)].map(|(slot, bytes)| (Slot(slot), bytes));
         let mut anew = Checkpoints::<Digest>::new(3);
-        assert_eq!(anew.recount(again.into_iter(), &tuning), Some(Slot(2)));
+        assert_eq!(anew.count_anew(again.into_iter(), &tuning), Some(Slot(2)));
         assert_eq!(anew, checkpoints);
     }
 }

@@ -43,7 +43,7 @@ impl ClockWait {
     /// A proposal is ahead of our clock. If it is not the one that waits already, gives after how
     /// many milliseconds to look again: when our clock has come near, and within a second in case
     /// it gets set.
-    pub fn begin(&mut self, ahead: Ahead, now: Millis) -> Option<u32> {
+    pub fn start(&mut self, ahead: Ahead, now: Millis) -> Option<u32> {
         if self.ahead.is_some_and(|waiting| waiting.slot == ahead.slot) {
             return None;
         }
@@ -79,10 +79,10 @@ mod tests {
         assert_eq!(wait.hear(Millis(0)), Heard::Nothing);
         let suspect = Some(ReplicaId(1));
         let ahead = Ahead { slot: Slot(3), time: Millis(CLOCK_SKEW_MILLIS + 50), suspect };
-        assert_eq!((wait.begin(ahead, Millis(0)), wait.begin(ahead, Millis(0))), (Some(50), None));
+        assert_eq!((wait.start(ahead, Millis(0)), wait.start(ahead, Millis(0))), (Some(50), None));
         assert_eq!(wait.hear(Millis(49)), Heard::Early(ReplicaId(1), ahead));
         assert_eq!([49, 50].map(|now| wait.hear(Millis(now))), [Heard::Nothing, Heard::Over]);
         wait.end();
-        assert_eq!(wait.begin(Ahead { time: Millis(u64::MAX), ..ahead }, Millis(0)), Some(1_000));
+        assert_eq!(wait.start(Ahead { time: Millis(u64::MAX), ..ahead }, Millis(0)), Some(1_000));
     }
 }

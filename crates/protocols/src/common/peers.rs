@@ -172,7 +172,7 @@ impl<M: More> Peers<M> {
     }
 
     /// Whether to send a peer what it asked for by this digest, of so many bytes.
-    pub fn may_serve(&mut self, from: ReplicaId, digest: Digest, bytes: usize) -> bool {
+    pub fn may_send(&mut self, from: ReplicaId, digest: Digest, bytes: usize) -> bool {
         self.entry(from).sent.quota.takes(digest, bytes)
     }
 

@@ -80,7 +80,7 @@ impl PrimaryMonitor {
 
     /// Whether to look at what waits, and pass on to the primary what waited at the last look too:
     /// with how much has been executed by then.
-    pub fn look(&mut self, now: Millis) -> Option<Work> {
+    pub fn begin_look(&mut self, now: Millis) -> Option<Work> {
         let is_due = self.looked.is_none_or(|at| now.0 >= at.0 + u64::from(LOOK_MILLIS));
         is_due.then(|| {
             self.looked = None;
@@ -151,7 +151,7 @@ impl PrimaryMonitor {
     }
 
     /// Slots up to this one are executed.
-    pub fn note_filled(&mut self, executed: Slot, now: Millis) {
+    pub fn executed_upto(&mut self, executed: Slot, now: Millis) {
         while let Some((_, demand)) =
             self.fill_demands.front().filter(|(slot, _)| *slot <= executed)
         {
@@ -223,11 +223,11 @@ mod tests {
     #[test]
     fn looks_are_some_time_apart_while_something_waits() {
         let mut monitor = monitor();
-        assert!(monitor.look(Millis(10)).is_some() && monitor.start_look_timer(Millis(10)));
-        assert!(monitor.look(Millis(14)).is_none() && !monitor.start_look_timer(Millis(14)));
-        assert!(monitor.look(Millis(15)).is_some() && monitor.start_look_timer(Millis(15)));
+        assert!(monitor.begin_look(Millis(10)).is_some() && monitor.start_look_timer(Millis(10)));
+        assert!(monitor.begin_look(Millis(14)).is_none() && !monitor.start_look_timer(Millis(14)));
+        assert!(monitor.begin_look(Millis(15)).is_some() && monitor.start_look_timer(Millis(15)));
         monitor.look_timer_expired();
-        assert!(monitor.look(Millis(16)).is_some());
+        assert!(monitor.begin_look(Millis(16)).is_some());
     }
 
     #[test]
@@ -237,9 +237,9 @@ mod tests {
         monitor.demand_slots(Slot(4), Slot(6), Millis(0));
         assert_eq!(monitor.undemanded(Slot(4), Slot(8)), 7..=8);
         assert!(monitor.undemanded(Slot(4), Slot(6)).is_empty());
-        monitor.note_filled(Slot(5), Millis(0));
+        monitor.executed_upto(Slot(5), Millis(0));
         assert_eq!(monitor.fill_demands.len(), 1);
-        monitor.note_filled(Slot(9), Millis(0));
+        monitor.executed_upto(Slot(9), Millis(0));
         assert_eq!(monitor.undemanded(Slot(9), Slot(10)), 10..=10);
         monitor.assert_invariants();
     }

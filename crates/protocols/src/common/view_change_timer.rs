@@ -46,14 +46,14 @@ impl ViewChangeTimer {
     }
 
     /// It begins for the view. Gives how often it is doubled.
-    pub const fn begin(&mut self) -> u8 {
+    pub const fn start(&mut self) -> u8 {
         self.is_running = true;
         self.doublings
     }
 
     /// It begins for the new primary to open the view. Gives how often it is doubled.
-    pub const fn begin_for_primary(&mut self) -> u8 {
-        self.begin().saturating_sub(1)
+    pub const fn start_for_primary(&mut self) -> u8 {
+        self.start().saturating_sub(1)
     }
 
     /// It ran out.
@@ -92,15 +92,15 @@ mod tests {
         let mut timer = ViewChangeTimer::new(Slot(4));
         timer.view_left(true, Slot(4));
         timer.view_left(false, Slot(4));
-        assert_eq!((timer.begin(), timer.begin_for_primary(), timer.is_running()), (2, 1, true));
+        assert_eq!((timer.start(), timer.start_for_primary(), timer.is_running()), (2, 1, true));
         timer.view_entered(Slot(6));
         assert!(!timer.is_running());
         timer.view_left(true, Slot(7));
         assert_eq!(timer.doublings(), 1);
         timer.recall_leaving();
         timer.resumed();
-        assert_eq!(timer.begin(), 1);
+        assert_eq!(timer.start(), 1);
         timer.view_works();
-        assert_eq!(timer.begin_for_primary(), 0);
+        assert_eq!(timer.start_for_primary(), 0);
     }
 }

@@ -174,7 +174,7 @@ impl<V: Variant> Pbft<V> {
             self.frame.recall_executed(slot, state.batch);
         }
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
-        self.frame.checkpoints.begin(self.frame.executed);
+        self.frame.checkpoints.note_taken(self.frame.executed);
         if self.frame.leads(self.frame.entered) && self.frame.executed > self.start.end() {
             self.frame.next_slot = self.frame.next_slot.max(self.frame.executed.next());
         }

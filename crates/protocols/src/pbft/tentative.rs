@@ -123,7 +123,7 @@ impl<V: Variant> Pbft<V> {
 
     fn take_back(&mut self, out: &mut Effects<Self>) {
         let Some(Tried { slot, batch, extent }) = self.tried.take() else { return };
-        self.frame.checkpoints.take_back(extent);
+        self.frame.checkpoints.restore(extent);
         self.frame.go_back(Slot(slot.0 - 1), out);
         self.frame.wait_again([&batch], out);
     }

@@ -205,7 +205,7 @@ impl<V: Variant> Zyzzyva<V> {
         self.shown = reached;
         self.recount();
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
-        self.frame.checkpoints.begin(self.frame.executed);
+        self.frame.checkpoints.note_taken(self.frame.executed);
         reached
     }
 

@@ -102,7 +102,7 @@ impl<C: Framed> Frame<C> {
         suspect: Option<ReplicaId>,
         out: &mut Effects<C>,
     ) {
-        if let Some(after) = self.clock_wait.begin(Ahead { slot, time, suspect }, self.now) {
+        if let Some(after) = self.clock_wait.start(Ahead { slot, time, suspect }, self.now) {
             out.arm(Timer::Clock, Delay::Millis(after));
         }
     }

@@ -57,7 +57,7 @@ impl<C: Framed> Frame<C> {
         if self.is_behind() {
             self.monitor.forget_slots();
         }
-        self.monitor.note_filled(self.executed, self.now);
+        self.monitor.executed_upto(self.executed, self.now);
     }
 
     /// The last slot of which this replica has heard that others are at it: a proposal came, even

@@ -36,9 +36,9 @@ impl<C: Framed> Frame<C> {
             return;
         }
         if self.monitor.is_due(self.now) {
-            self.judge(out);
+            self.judge_primary(out);
         }
-        if let Some(work) = self.monitor.look(self.now) {
+        if let Some(work) = self.monitor.begin_look(self.now) {
             for envelope in self.requests.demand(RESEND_MESSAGES_MAX, self.now, work) {
                 self.forward(envelope, out);
             }
@@ -62,7 +62,7 @@ impl<C: Framed> Frame<C> {
         });
     }
 
-    fn judge(&mut self, out: &mut Effects<C>) {
+    fn judge_primary(&mut self, out: &mut Effects<C>) {
         self.note_filled();
         let objected = self.objects();
         let primary = self.membership.primary(self.view);

@@ -89,7 +89,7 @@ impl<C: Framed> Frame<C> {
         let body = |slot| ordered(slot).and_then(|batch| self.bodies.get(&batch));
         let bytes = |slot| (slot, body(slot).map_or(0, |body| body.bytes()));
         let executed = (low.0 + 1..=self.executed.0).map(Slot).map(bytes);
-        self.checkpoints.recount(executed, &self.tuning)
+        self.checkpoints.count_anew(executed, &self.tuning)
     }
 
     /// A slot that was executed ordered this, as the log says.

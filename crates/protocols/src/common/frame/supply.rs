@@ -94,7 +94,7 @@ impl<C: Framed> Frame<C> {
         out: &mut Effects<C>,
     ) -> bool {
         self.arm_resend(out);
-        self.peers.may_serve(from, digest, bytes)
+        self.peers.may_send(from, digest, bytes)
     }
 
     /// A peer lacks an envelope.
