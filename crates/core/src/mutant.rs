@@ -219,10 +219,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("frame.next-slot-stays-behind", "the next slot stays below a new window"),
     mutant("frame.hole-not-reported", "who lacks what led to its state does not say so")
         .scheduled(),
-    mutant(
-        "frame.rows-heard-of-anew",
-        "a primary is given time to hear of each slot that others wait for, however long it knows",
-    ),
     mutant("frame.never-times-gaps", "no backup times slots that others wait for").scheduled(),
     mutant("pillars.any-pillar", "what one pillar's counter certifies counts in all"),
     mutant("pillars.statements-shared", "what is said in one pillar convinces in all"),

@@ -10,12 +10,13 @@ use pentarchy_core::auth::Signature;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::SNAPSHOTS_KEPT;
+use pentarchy_core::protocol::Tuning;
 
 /// Signed states of each replica. A liar can only fill its own row.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Checkpoints<S = Digest> {
     /// What was executed since.
-    pub extent: Extent,
+    extent: Extent,
     rows: Vec<BTreeMap<Slot, (S, Signature)>>,
     /// The own last states, also before they come back signed.
     mine: BTreeMap<Slot, S>,
@@ -62,6 +63,54 @@ impl<S: Vouched> Checkpoints<S> {
             patience: 0,
             reached: Slot(0),
         }
+    }
+
+    /// What was executed since the stable checkpoint, in bytes.
+    #[must_use]
+    pub fn executed_bytes(&self) -> usize {
+        self.extent.bytes()
+    }
+
+    /// A slot was executed; says whether a checkpoint is to be taken behind it.
+    pub fn executed(&mut self, slot: Slot, bytes: usize, tuning: &Tuning) -> bool {
+        self.extent.executed(slot, bytes, tuning)
+    }
+
+    /// A slot of a pillar was executed: where checkpoints are is decided for all pillars together.
+    pub fn executed_in_pillar(&mut self, slot: Slot, bytes: usize) {
+        self.extent.executed_in_pillar(slot, bytes);
+    }
+
+    /// There is a checkpoint at this slot, for whatever reason it was taken.
+    pub fn note_taken(&mut self, slot: Slot) {
+        self.extent.begin(slot);
+    }
+
+    /// How to take back that a slot is executed; none if a checkpoint is to be taken behind it.
+    #[must_use]
+    pub fn if_not_due(&self, slot: Slot, bytes: usize, tuning: &Tuning) -> Option<Extent> {
+        let is_due = self.extent.clone().executed(slot, bytes, tuning);
+        (!is_due).then(|| self.extent.clone())
+    }
+
+    /// Takes back what was executed since.
+    pub fn restore(&mut self, extent: Extent) {
+        self.extent = extent;
+    }
+
+    /// Counts anew what was executed since the stable checkpoint, slot by slot. Gives the last slot
+    /// behind which a checkpoint is to be taken.
+    pub fn count_anew(
+        &mut self,
+        executed: impl Iterator<Item = (Slot, usize)>,
+        tuning: &Tuning,
+    ) -> Option<Slot> {
+        self.extent = Extent::default();
+        let extent = &mut self.extent;
+        executed
+            .filter(|(slot, bytes)| extent.executed(*slot, *bytes, tuning))
+            .last()
+            .map(|it| it.0)
     }
 
     /// Notes a signed state; returns what the replica had signed there before if it differs.
@@ -198,5 +247,27 @@ impl<S: Vouched> Checkpoints<S> {
     #[must_use]
     pub fn latest_mine(&self) -> Option<(Slot, S)> {
         self.mine.last_key_value().map(|(slot, state)| (*slot, *state))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_back_or_counted_anew_leads_to_checkpoints_at_the_same_slots() {
+        let tuning = Tuning { checkpoint_slots: 4, checkpoint_bytes: 100, ..Tuning::default() };
+        let mut checkpoints = Checkpoints::<Digest>::new(3);
+        let mut run = |slot, bytes| checkpoints.executed(Slot(slot), bytes, &tuning);
+        assert_eq!([run(1, 10), run(2, 90), run(3, 10)], [false, true, false]);
+        assert!(checkpoints.if_not_due(Slot(4), 1, &tuning).is_none(), "it is a fourth slot");
+        let before = checkpoints.if_not_due(Slot(5), 1, &tuning).expect("nothing is due there");
+        checkpoints.executed(Slot(5), 1, &tuning);
+        checkpoints.restore(before);
+        assert_eq!(checkpoints.executed_bytes(), 110);
+        let again = [(1, 10), (2, 90), (3, 10)].map(|(slot, bytes)| (Slot(slot), bytes));
+        let mut anew = Checkpoints::<Digest>::new(3);
+        assert_eq!(anew.count_anew(again.into_iter(), &tuning), Some(Slot(2)));
+        assert_eq!(anew, checkpoints);
     }
 }

@@ -5,7 +5,6 @@ use super::pace::{Demand, Work};
 use alloc::collections::VecDeque;
 use core::ops::RangeInclusive;
 use pentarchy_core::ids::{Millis, Slot};
-use pentarchy_core::mutant;
 
 /// How long it may take until the primary hears that a slot is to be filled: of what is decided
 /// elsewhere every vote tells, and votes that are lost are repeated after this.
@@ -45,7 +44,6 @@ impl FillDemands {
     pub fn demand(&mut self, slots: RangeInclusive<u64>, now: Millis, work: Work) {
         for slot in slots.map(Slot) {
             let at = self.heard.iter().find(|(heard, _)| *heard >= slot).map_or(now, |(_, at)| *at);
-            let at = if mutant!("frame.rows-heard-of-anew") { now } else { at };
             let since = now.max(Millis(at.0.saturating_add(HEARD_OF_MILLIS)));
             self.open.push_back((slot, Demand { since, work }));
         }

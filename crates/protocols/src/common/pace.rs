@@ -16,7 +16,7 @@
 //!   successor is tolerated for twice as long, and as long again as the best of `f + 1` others
 //!   took: where everything is slow, changing the primary soon stops.
 //!
-//! Any protocol with a primary and a [`super::pending`] table can use it. Memory: one record for
+//! Any protocol with a primary and a [`super::request_queue`] can use it. Memory: one record for
 //! each replica, and a sum for each of at most [`CLIENTS_JUDGED_MAX`] clients.
 
 use alloc::collections::BTreeMap;

@@ -47,7 +47,7 @@ impl Hybster {
 
     /// How far this replica has come towards the view that it wants to enter.
     fn persist_leaving(&mut self, out: &mut Effects<Self>) {
-        let said = self.frame.own.view_change.as_ref().map(|said| &*said.message);
+        let said = self.frame.own_view_change.as_ref().map(|said| &*said.message);
         let leaving =
             said.into_iter().chain(&self.slots.awaiting_loopback).find_map(
                 |message| match message {
@@ -58,7 +58,7 @@ impl Hybster {
         if let Some(change) = leaving {
             self.persist_shown(&change, out);
             out.persist(Record::Leave { change, basis: self.basis.clone() });
-            persist_said(self.frame.own.view_change.as_ref(), out);
+            persist_said(self.frame.own_view_change.as_ref(), out);
         }
         let openings = self.slots.awaiting_loopback.iter().filter_map(|message| match message {
             Message::NewView(opening) if opening.view() == self.left => Some(opening.clone()),

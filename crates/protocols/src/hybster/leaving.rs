@@ -46,9 +46,9 @@ impl Hybster {
     /// Gives up every lower view.
     pub(super) fn move_to(&mut self, view: View, out: &mut Effects<Self>) {
         // What it said last goes on being told: others may need it to leave, too.
-        let said = self.frame.own.view_change.take();
+        let said = self.frame.own_view_change.take();
         self.frame.move_to(view, self.frame.executed, out);
-        self.frame.own.view_change = said;
+        self.frame.own_view_change = said;
         self.phase = Phase::Changing;
         self.forget_views();
         self.drop_idle_bodies();
@@ -112,7 +112,7 @@ impl Hybster {
         out: &mut Effects<Self>,
     ) {
         if verified.author == self.frame.me && change.view == self.left {
-            self.frame.own.view_change = Some(verified.clone());
+            self.frame.own_view_change = Some(verified.clone());
         }
         let (author, ui) = (verified.author, verified.tag.ui().copied());
         let (view, late) = (change.view, change.view < self.frame.view);
@@ -141,10 +141,8 @@ impl Hybster {
             return;
         }
         for member in &changes.members {
-            for (author, (view, signature)) in &member.change.requests {
-                self.frame.note_ask(*author, *view, *signature);
-            }
-            self.frame.asks.leaves(member.author, changes.view);
+            self.frame.view_requests.show_all(&member.change.requests);
+            self.frame.view_requests.leaves(member.author, changes.view);
         }
         self.try_leave(out);
         if self.frame.is_entered() {
@@ -167,7 +165,7 @@ impl Hybster {
             }
             let Some(basis) = self.find_basis(out) else { return };
             let next = basis.view().next();
-            let requests = self.frame.asks.proof(next, self.frame.weak());
+            let requests = self.frame.view_requests.proof(next, self.frame.weak());
             if requests.len() < self.frame.weak() {
                 return;
             }

@@ -20,8 +20,8 @@ impl Hybster {
         let later = self.candidates.range(view.next()..);
         let is_last = || later.clone().all(|(later, _)| primary(*later) != primary(view));
         let accepted = |report: &Report| report.more.from == view;
-        let vouched = !mutant!("hybster.last-of-primary-only")
-            && self.frame.reports.iter().flatten().any(|heard| accepted(&heard.report));
+        let vouched =
+            !mutant!("hybster.last-of-primary-only") && self.frame.peers.reports().any(accepted);
         view > self.from() && (vouched || is_last())
     }
 

@@ -12,7 +12,6 @@ use crate::common::certificate::CheckpointProof;
 use crate::common::counters::certificate::Opened;
 use crate::common::counters::past::{self, Again, proposed};
 use crate::common::counters::record::Noted;
-use crate::common::frame::Own;
 use crate::common::frame::hooks::Resumes;
 use crate::common::frame::resuming::Resuming;
 use crate::common::record::Kept;
@@ -87,7 +86,7 @@ impl Hybster {
     /// An own message that had come back, to send it once more.
     fn recall_said(&mut self, said: &Verified<Message>) {
         match &*said.message {
-            Message::ViewChange(_) => self.frame.own.view_change = Some(said.clone()),
+            Message::ViewChange(_) => self.frame.own_view_change = Some(said.clone()),
             Message::Acknowledge { view } => self.note_acknowledgement(said.clone(), *view),
             Message::Enter { .. } => self.own_enter = Some(said.clone()),
             _ => {}
@@ -103,9 +102,7 @@ impl Hybster {
         if change.view <= self.left {
             return;
         }
-        for (author, (view, signature)) in &change.requests {
-            self.frame.note_ask(*author, *view, *signature);
-        }
+        self.frame.view_requests.show_all(&change.requests);
         if change.from() == self.frame.entered {
             self.slots.recall_shown(&self.frame, &change.prepares, past);
         }
@@ -120,10 +117,9 @@ impl Hybster {
     }
 
     fn recall_view(&mut self, view: View) {
-        (self.frame.view, self.left, self.phase) = (view, view, Phase::Changing);
+        self.frame.recall_view(view);
+        (self.left, self.phase) = (view, Phase::Changing);
         self.basis = None;
-        self.frame.own = Own::default();
-        self.frame.doublings = self.frame.doublings.saturating_add(1);
     }
 
     fn recall_open(&mut self, opening: Arc<NewView>, past: &mut Past) {

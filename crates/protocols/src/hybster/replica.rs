@@ -203,7 +203,7 @@ impl Protocol for Hybster {
         assert!(view(&self.later).is_none_or(|later| later > self.frame.entered));
         assert!(self.from() <= self.frame.view && self.left <= self.frame.view);
         assert!(self.left >= self.frame.entered);
-        let asks = || self.frame.asks.proof(self.left.next(), self.frame.weak()).len();
+        let asks = || self.frame.view_requests.proof(self.left.next(), self.frame.weak()).len();
         let takes_along = self.left == self.frame.view || asks() == self.frame.weak();
         assert!(takes_along, "wants {} and cannot say why", self.frame.view);
         self.slots.assert_invariants(&self.frame);

@@ -57,7 +57,7 @@ impl Hybster {
     /// Who wants more, and left for the same view as this replica, may lack its VIEW-CHANGE.
     fn repeat_leaving(&self, to: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         if report.more.left == self.left && !self.frame.is_entered() {
-            let said = &self.frame.own.view_change;
+            let said = &self.frame.own_view_change;
             said.iter().for_each(|message| out.relay(To::One(to), message));
         }
     }

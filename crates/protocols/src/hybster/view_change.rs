@@ -113,9 +113,7 @@ impl Hybster {
         }
         self.candidates.insert(view, verified);
         for member in &opening.changes.members {
-            for (author, (view, signature)) in &member.change.requests {
-                self.frame.note_ask(*author, *view, *signature);
-            }
+            self.frame.view_requests.show_all(&member.change.requests);
             self.heard.entry((view, member.author)).or_insert_with(|| member.clone());
         }
         self.forget_views();
@@ -201,7 +199,7 @@ impl Hybster {
         (self.phase, self.left, self.basis) = (Phase::Entered, entry.view(), None);
         (self.opening, self.later) = (Some(accepted), None);
         (self.own_enter, self.said) = (None, None);
-        self.frame.own.view_change = None;
+        self.frame.own_view_change = None;
         self.enters = Votes::default();
         self.enters.cast(primary, digest);
         self.forget_views();

@@ -347,7 +347,7 @@ impl Group {
             let mut out = Effects::default();
             let core = &mut self.replicas[usize::from(*id)].core;
             for asking in core.frame.membership.ids() {
-                core.frame.hear_ask(asking, view, Signature([0; 64]));
+                core.frame.view_requests.hear(asking, view, Signature([0; 64]));
             }
             core.try_leave(&mut out);
             self.carry_out(ReplicaId(*id), out);

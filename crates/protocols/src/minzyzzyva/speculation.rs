@@ -82,7 +82,7 @@ impl<W: Views> OnUsig<Ordered<W>> {
             mark!("minzyzzyva/halt");
             speculation.halted = Some(slot);
         }
-        if is_checkpoint || others_commit || self.frame.waits.wanted == slot {
+        if is_checkpoint || others_commit || self.frame.awaited.upto() == slot {
             self.commit_to(slot, out);
         }
         self.check_final(out);
@@ -326,16 +326,9 @@ impl<W: Views> OnUsig<Ordered<W>> {
 
     /// Counts anew where checkpoints are due, from the stable one to what is executed.
     fn recount(&mut self) {
-        self.frame.checkpoints.extent = Default::default();
-        let mut due = None;
         // There is a checkpoint where an installed state is, whatever its view ordered before.
         let last = self.slots.window.low().max(self.speculation.stands);
-        for slot in (last.0 + 1..=self.frame.executed.0).map(Slot) {
-            let body = self.slots.ordered(slot).and_then(|batch| self.frame.bodies.get(&batch));
-            let bytes = body.map_or(0, |body| body.bytes());
-            let is_due = self.frame.checkpoints.extent.executed(slot, bytes, &self.frame.tuning);
-            due = if is_due { Some(slot) } else { due };
-        }
+        let due = self.frame.recount(last, |slot| self.slots.ordered(slot));
         let (executed, last_final) = (self.frame.executed, self.speculation.last_final);
         self.speculation.halted = due.filter(|slot| *slot == executed && *slot > last_final);
     }

@@ -186,7 +186,7 @@ impl<V: Variant> Pbft<V> {
         let Some(seal) = <V::Seal as Seal>::of(&verified.tag) else { return };
         let (author, vote) = (verified.author, (batch, seal));
         let known = state.votes.get(&author).copied();
-        self.frame.note_voted(author, slot);
+        self.frame.peers.note_voted(author, slot);
         if author == self.frame.me {
             state.own_vote = Some(verified);
         }

@@ -174,7 +174,7 @@ impl<V: Variant> Pbft<V> {
             self.frame.recall_executed(slot, state.batch);
         }
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
-        self.frame.checkpoints.extent.begin(self.frame.executed);
+        self.frame.checkpoints.note_taken(self.frame.executed);
         if self.frame.leads(self.frame.entered) && self.frame.executed > self.start.end() {
             self.frame.next_slot = self.frame.next_slot.max(self.frame.executed.next());
         }
@@ -274,14 +274,12 @@ impl<V: Variant> Pbft<V> {
         if view <= self.frame.view {
             return;
         }
-        for (author, (view, signature)) in &change.requests {
-            self.frame.note_ask(*author, *view, *signature);
-        }
-        (self.frame.view, self.phase) = (view, Phase::Changing);
+        self.frame.view_requests.show_all(&change.requests);
+        self.frame.recall_view(view);
+        self.phase = Phase::Changing;
         self.own.left = Some(change.clone());
         self.own.opened = None;
         self.awaiting_loopback.clear();
-        self.frame.doublings = self.frame.doublings.saturating_add(1);
         past.said = Vec::from([Message::ViewChange(change)]);
     }
 

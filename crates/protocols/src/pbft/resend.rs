@@ -55,7 +55,7 @@ impl<V: Variant> Repairs for Pbft<V> {
                 }
             }
             if let Some(batch) = commit {
-                if !self.frame.may_repeat(from, COMMIT_BYTES) {
+                if !self.frame.peers.may_repeat(from, COMMIT_BYTES) {
                     return;
                 }
                 let view = self.frame.view;

@@ -78,9 +78,8 @@ impl<V: Variant> Pbft<V> {
             return false;
         }
         let Some(body) = self.frame.bodies.get(&batch) else { return false };
-        let extent = self.frame.checkpoints.extent.clone();
-        let is_due = extent.clone().executed(slot, body.bytes(), &self.frame.tuning);
-        if !is_due {
+        let extent = self.frame.checkpoints.if_not_due(slot, body.bytes(), &self.frame.tuning);
+        if let Some(extent) = extent {
             self.tried = Some(Tried { slot, batch: body.clone(), extent });
         }
         self.tried.is_some()
@@ -124,7 +123,7 @@ impl<V: Variant> Pbft<V> {
 
     fn take_back(&mut self, out: &mut Effects<Self>) {
         let Some(Tried { slot, batch, extent }) = self.tried.take() else { return };
-        self.frame.checkpoints.extent = extent;
+        self.frame.checkpoints.restore(extent);
         self.frame.go_back(Slot(slot.0 - 1), out);
         self.frame.wait_again([&batch], out);
     }

@@ -108,7 +108,7 @@ impl<V: Variant> Pbft<V> {
         };
         let change = ViewChange {
             claims,
-            requests: self.frame.asks.proof(self.frame.view, self.frame.weak()),
+            requests: self.frame.view_requests.proof(self.frame.view, self.frame.weak()),
             checkpoint: self.frame.stable.clone(),
             proofs: certificates().map(|it| it.seals.clone()).take(count).collect(),
         };

@@ -67,7 +67,7 @@ impl<C: Core> Pillared for C {
         self.frame().heard_of()
     }
     fn has_waiting(&self) -> bool {
-        !self.frame().pending.is_empty()
+        !self.frame().requests.is_empty()
     }
     fn can_fill(&self, slot: Slot, is_decided: bool) -> bool {
         self.frame().can_fill(slot, is_decided)
@@ -82,7 +82,7 @@ impl<C: Core> Pillared for C {
         self.frame_mut().executed_late(envelope, out);
     }
     fn forget_waiting(&mut self, out: &mut Effects<Self>) {
-        self.frame_mut().forget_pending(out);
+        self.frame_mut().forget_requests(out);
     }
     fn fetch_again(&self, out: &mut Effects<Self>) {
         if self.frame().is_fetching() {

@@ -77,7 +77,7 @@ impl<V: Variant> Finality for Zyzzyva<V> {
             mark!("zyzzyva/halt");
             self.halted = Some(slot);
         }
-        if is_checkpoint || voted_for || self.frame.waits.wanted == slot || self.committing > 0 {
+        if is_checkpoint || voted_for || self.frame.awaited.upto() == slot || self.committing > 0 {
             self.vote_for(slot, out);
         }
         if self.table.signs && answers {

@@ -28,7 +28,7 @@ impl<V: Variant> Zyzzyva<V> {
 
     pub(super) fn on_misbehaviour(&mut self, proof: &Misbehaviour, out: &mut Effects<Self>) {
         let liar = self.frame.membership.primary(proof.view);
-        if liar != self.frame.me && !self.frame.liars.contains(liar) {
+        if liar != self.frame.me && !self.frame.monitor.is_liar(liar) {
             let (view, slot) = (proof.view, proof.second.slot);
             out.report(liar, Finding::TwoProposals { view, slot });
             // Whoever tells a liar from the others tells them too.

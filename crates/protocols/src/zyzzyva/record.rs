@@ -205,7 +205,7 @@ impl<V: Variant> Zyzzyva<V> {
         self.shown = reached;
         self.recount();
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
-        self.frame.checkpoints.extent.begin(self.frame.executed);
+        self.frame.checkpoints.note_taken(self.frame.executed);
         reached
     }
 
@@ -278,14 +278,12 @@ impl<V: Variant> Zyzzyva<V> {
         if view <= self.frame.view {
             return;
         }
-        for (author, (view, signature)) in &change.requests {
-            self.frame.note_ask(*author, *view, *signature);
-        }
-        (self.frame.view, self.phase) = (view, Phase::Changing);
+        self.frame.view_requests.show_all(&change.requests);
+        self.frame.recall_view(view);
+        self.phase = Phase::Changing;
         self.own.left = Some(change.clone());
         (self.own.opened, self.own.confirmed, self.proposed) = (None, false, None);
         self.awaiting_loopback.clear();
-        self.frame.doublings = self.frame.doublings.saturating_add(1);
         past.said = Vec::from([Message::ViewChange(change)]);
     }
 

@@ -27,7 +27,7 @@ impl<V: Variant> Zyzzyva<V> {
                 Message::Confirm(place) => place.view != self.frame.view || self.frame.is_entered(),
                 Message::Confirmed(proof) => self.is_past(proof.place.view),
                 Message::Misbehaviour(proof) => {
-                    self.frame.liars.contains(self.frame.membership.primary(proof.view))
+                    self.frame.monitor.is_liar(self.frame.membership.primary(proof.view))
                 }
                 // Refused from replicas at the door.
                 Message::Vouch { .. } | Message::Certificate(_) => true,

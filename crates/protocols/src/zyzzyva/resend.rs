@@ -72,7 +72,7 @@ impl<V: Variant> Repairs for Zyzzyva<V> {
             let is_final = slot <= self.last_final && !mutant!("zyzzyva.commits-if-certified-only");
             let says = slot > last_final && (state.committed || is_final);
             if let (true, Some(history)) = (says, state.history) {
-                if !self.frame.may_repeat(from, COMMIT_BYTES) {
+                if !self.frame.peers.may_repeat(from, COMMIT_BYTES) {
                     return;
                 }
                 let place = Place { view: self.frame.entered, slot, history };

@@ -118,7 +118,7 @@ impl<V: Variant> Zyzzyva<V> {
         let certificate = certificate.filter(|_| !mutant!("zyzzyva.hides-certificate"));
         let change = Arc::new(ViewChange {
             view: self.frame.view,
-            requests: self.frame.asks.proof(self.frame.view, self.table.weak),
+            requests: self.frame.view_requests.proof(self.frame.view, self.table.weak),
             stable: self.frame.stable.clone(),
             entry,
             certificate: certificate.cloned(),
@@ -270,7 +270,7 @@ impl<V: Variant> Zyzzyva<V> {
         }
         out.output(speculation::Output::Restate { view: self.frame.view });
         self.frame.note_entered(self.last_final, out);
-        self.vote_for(self.frame.waits.wanted.max(self.halted.unwrap_or_default()), out);
+        self.vote_for(self.frame.awaited.upto().max(self.halted.unwrap_or_default()), out);
         self.frame.await_final(self.last_final, out);
         for verified in take(&mut self.frame.early).into_values() {
             self.on_message(verified, out);
@@ -324,15 +324,8 @@ impl<V: Variant> Zyzzyva<V> {
 
     /// Counts anew where checkpoints are due, from the stable one to what is executed.
     pub(super) fn recount(&mut self) {
-        self.frame.checkpoints.extent = Default::default();
-        let mut due = None;
-        for slot in (self.window.low().0 + 1..=self.frame.executed.0).map(Slot) {
-            let batch = self.window.get(slot).and_then(|state| state.batch);
-            let body = batch.and_then(|batch| self.frame.bodies.get(&batch));
-            let bytes = body.map_or(0, |body| body.bytes());
-            let is_due = self.frame.checkpoints.extent.executed(slot, bytes, &self.frame.tuning);
-            due = if is_due { Some(slot) } else { due };
-        }
+        let ordered = |slot| self.window.get(slot).and_then(|state| state.batch);
+        let due = self.frame.recount(self.window.low(), ordered);
         self.halted = due.filter(|slot| *slot == self.frame.executed && *slot > self.last_final);
     }
 }

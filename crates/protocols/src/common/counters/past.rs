@@ -187,7 +187,7 @@ impl<C: Counted> Slots<C> {
             frame.recall_executed(slot, state.batch);
         }
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
-        frame.checkpoints.extent.begin(frame.executed);
+        frame.checkpoints.note_taken(frame.executed);
         self.slots_awaiting_loopback = slots_awaiting_loopback;
         let open = |(_, slot): &&(View, Slot)| *slot > frame.executed;
         self.in_flight = self.slots_awaiting_loopback.iter().filter(open).count() as u64;

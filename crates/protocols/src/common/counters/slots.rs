@@ -187,7 +187,7 @@ impl<C: Counted> Slots<C> {
         }
         let Some(state) = self.window.get_mut(slot) else { return false };
         let author = verified.author;
-        frame.note_voted(author, slot);
+        frame.peers.note_voted(author, slot);
         if author == frame.me {
             state.own_commit = Some(verified);
             frame.note_spoken(slot);

@@ -3,15 +3,14 @@
 
 use super::Frame;
 use super::hooks::{Core, Framed};
-use crate::common::asks::{ASK_AGE_MAX, ASK_AGE_TICKS};
-use crate::common::forward_to::ForwardTo;
 use crate::common::message::Shared;
 use crate::common::timer::Timer;
+use crate::common::view_requests::{ASK_AGE_MAX, ASK_AGE_TICKS};
 use crate::common::voted_bytes::VotedBytes;
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{Signature, Verified};
-use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
@@ -30,18 +29,17 @@ pub trait Changing: Core {
         let (author, signature) = (verified.author, Signature(*signature));
         let frame = self.frame_mut();
         if author == frame.me {
-            if frame.own.asked.is_none() && view <= frame.own.withdrawn {
+            if frame.view_requests.has_withdrawn(view) {
                 return;
             }
             if !frame.is_primary() {
-                frame.own.ask = Some(verified.clone());
-                frame.own.asked = frame.own.asked.max(Some(view));
+                frame.view_requests.came_back(verified.clone(), view);
             }
         }
         if verified.is_direct {
-            frame.hear_ask(author, view, signature);
+            frame.view_requests.hear(author, view, signature);
         } else {
-            frame.note_ask(author, view, signature);
+            frame.view_requests.show(author, view, signature);
         }
         self.try_leave(out);
     }
@@ -53,10 +51,11 @@ pub trait Changing: Core {
         frame.time_asks(out);
         let fewer = usize::from(mutant!("frame.leave-on-f-asks"));
         let any = !frame.is_entered() || mutant!("frame.old-asks-count");
-        let Some(target) = frame.asks.wanted_by(frame.weak() - fewer, any) else { return };
+        let count = frame.weak() - fewer;
+        let Some(target) = frame.view_requests.wanted_by(count, any) else { return };
         if target > frame.view {
             mark!("frame/leave");
-            if frame.asks.of(frame.me).is_none_or(|asked| asked < target) {
+            if frame.view_requests.of(frame.me) < Some(target) {
                 frame.reason = "others asked for it";
             }
             self.leave_for(target, out);
@@ -74,14 +73,13 @@ pub trait Changing: Core {
         if view < self.frame().view {
             return;
         }
-        // Of those whom its requests name, who stands by that says so itself.
-        for (author, (view, signature)) in requests {
-            self.frame_mut().note_ask(*author, *view, *signature);
-        }
-        self.frame_mut().asks.leaves(verified.author, view);
+        let frame = self.frame_mut();
+        frame.view_requests.show_all(requests);
+        frame.view_requests.leaves(verified.author, view);
         self.try_leave(out);
         let frame = self.frame_mut();
-        if view > frame.view && frame.asks.is_left_behind(verified.author, frame.ticks) {
+        let author = verified.author;
+        if view > frame.view && frame.view_requests.is_left_behind(author, frame.peers.ticks()) {
             mark!("frame/followed");
             frame.reason = "a replica had been left behind";
             self.leave_for(view, out);
@@ -90,11 +88,11 @@ pub trait Changing: Core {
         if view != frame.view || frame.is_entered() {
             return;
         }
-        if verified.author == frame.me {
-            frame.own.view_change = Some(verified.clone());
+        if author == frame.me {
+            frame.own_view_change = Some(verified.clone());
         }
-        let fresh = !frame.view_changes.contains_key(&verified.author);
-        frame.view_changes.entry(verified.author).or_insert(verified);
+        let fresh = !frame.view_changes.contains_key(&author);
+        frame.view_changes.entry(author).or_insert(verified);
         if fresh && frame.view_changes.len() == frame.quorum() {
             // From now on the new primary could open its view.
             mark!("frame/view_change_quorum");
@@ -113,22 +111,14 @@ impl<C: Framed> Frame<C> {
     /// Asks for a view. Goes on working in the current one until `f + 1` have asked. A primary does
     /// not ask for another one while its own view works.
     pub fn ask(&mut self, view: View, reason: &'static str, out: &mut Effects<C>) {
-        // What others show of it does not count: it may be an ask that was withdrawn, or one from
-        // before a crash, which nobody repeats.
-        if self.own.asked.is_some_and(|asked| asked >= view) || self.is_primary() {
+        if self.is_primary() || !self.view_requests.start_asking(view) {
             return;
         }
-        (self.own.asked, self.own.has_reason) = (Some(view), true);
         if !mutant!("frame.never-asks") {
             self.reason = reason;
             Self::send(To::All, Shared::RequestViewChange { view }, out);
             self.arm_resend(out);
         }
-    }
-
-    /// A replica itself asks for a view.
-    pub fn hear_ask(&mut self, author: ReplicaId, view: View, signature: Signature) {
-        self.asks.hear(author, view, signature);
     }
 
     /// See [`pentarchy_core::protocol::Protocol::asks_to_leave`].
@@ -137,96 +127,60 @@ impl<C: Framed> Frame<C> {
         vec![C::shared(Shared::RequestViewChange { view: self.view.next() })]
     }
 
-    /// Somebody shows that a replica asked for a view.
-    pub fn note_ask(&mut self, author: ReplicaId, view: View, signature: Signature) {
-        self.asks.show(author, view, signature);
-    }
-
-    /// Sees to it that what others ask for is forgotten once they no longer do, also if nothing is
-    /// open and this replica does not tick.
+    /// Sees to it that asks grow older.
     pub(super) fn time_asks(&mut self, out: &mut Effects<C>) {
-        let mine_may_end = self.own.asked.is_some() && self.pace.is_slow();
-        if !self.asks_timed && (mine_may_end || self.asks.has_others(self.me)) {
-            self.asks_timed = true;
+        if self.view_requests.start_timer(self.monitor.is_slow()) {
             out.arm(Timer::Asks, Delay::Resends { times: ASK_AGE_TICKS });
         }
     }
 
     /// What others ask for has grown older. In no working view, nothing is forgotten.
     pub(super) fn on_asks_timeout(&mut self, out: &mut Effects<C>) {
-        self.asks_timed = false;
-        if self.resend_armed || !mutant!("frame.asks-outlast-quiet") {
-            self.asks.grow_older();
-        }
+        self.view_requests.timer_expired(self.peers.is_timed());
         // A replica that asks and has no ticks tells its ask again to one that has.
-        self.answered = ReplicaSet::EMPTY;
+        self.peers.answer_again();
         if self.is_entered() {
-            self.asks.expire(self.me);
-            self.end_objection(out);
+            self.view_requests.expire();
+            if self.monitor.asks_grew_older(self.membership.primary(self.view), ASK_AGE_MAX) {
+                mark!("frame/objection_ended");
+                self.reconsider(out);
+            }
         }
         self.time_asks(out);
     }
 
-    /// No longer finds the primary slow when this replica has seen nothing of the primary's pace
-    /// for as long as asks count. If it is slow again it is objected to again. Otherwise a faulty
-    /// replica could choose, in a quiet time of hours, when to add its ask. Whether this replica
-    /// ticks does not matter: a faulty one could see to that.
-    fn end_objection(&mut self, out: &mut Effects<C>) {
-        let seen_at = self.pace.seen_at(self.membership.primary(self.view));
-        let (before, times) = self.unseen;
-        self.unseen = (seen_at, if seen_at == before { times + 1 } else { 0 });
-        if self.unseen.1 > ASK_AGE_MAX && self.pace.is_slow() {
-            mark!("frame/objection_ended");
-            self.pace.pause();
-            self.reconsider(out);
-        }
-    }
-
-    /// Stops asking for another view.
-    pub(super) fn withdraw_ask(&mut self) {
-        if let Some(asked) = self.own.asked.take() {
-            (self.own.ask, self.own.withdrawn) = (None, asked);
-            self.own.has_reason = false;
-            self.asks.withdraw(self.me);
-        }
-    }
-
     /// Gives up every lower view. So far this slot is final.
     pub fn move_to(&mut self, view: View, last_final: Slot, out: &mut Effects<C>) {
-        // A view that made something final was long enough: if it did not count, a group with few
-        // requests, whose checkpoints are far apart, would wait twice as long after each failure.
-        let worked = self.is_entered()
-            && last_final > self.final_before
-            && !mutant!("frame.views-that-worked-failed");
+        self.view_change_timer.view_left(self.is_entered(), last_final);
         if !self.is_entered() {
             mark!("frame/view_failed");
             out.disarm(Timer::ViewChange(self.view));
         }
         self.view = view;
-        self.pace.view_ended(self.now);
-        self.doublings = if worked { 1 } else { self.doublings.saturating_add(1) };
+        self.monitor.view_ended(self.now);
         self.view_changes_count += 1;
         self.view_changes.clear();
         self.early.clear();
-        self.own.view_change = None;
+        self.own_view_change = None;
         self.end_waiting(out);
-        self.is_unfilled = false;
-        self.has_other_order = false;
-        self.fill_demands.clear();
+        self.to_fill.view_ended();
         self.arm_request_timer(out);
         self.arm_fill_timer(out);
         self.arm_resend(out);
         if !mutant!("frame.waits-untimed-for-a-quorum") {
-            // Twice the time that the new primary gets once a quorum has left: if that never comes
-            // about, others may be waiting for this replica's ask.
-            self.time_view(self.doublings, out);
+            // If a quorum never leaves, others may be waiting for this replica's ask.
+            self.time_view(out);
         }
     }
 
     /// Gives its view so much time to begin. Whoever is in no view that works has a timer, or asks
     /// for the next view: nobody else may have a reason to.
-    pub(super) fn time_view(&mut self, doublings: u8, out: &mut Effects<C>) {
-        self.is_timed = true;
+    pub(super) fn time_view(&mut self, out: &mut Effects<C>) {
+        let doublings = self.view_change_timer.start();
+        self.arm_view_change_timer(doublings, out);
+    }
+
+    fn arm_view_change_timer(&self, doublings: u8, out: &mut Effects<C>) {
         if !mutant!("frame.trusts-new-primary") {
             out.arm(Timer::ViewChange(self.view), Delay::ViewChange { doublings });
         }
@@ -234,35 +188,28 @@ impl<C: Framed> Frame<C> {
 
     /// Gives the new primary time to open its view.
     pub fn time_new_primary(&mut self, out: &mut Effects<C>) {
-        self.time_view(self.doublings.saturating_sub(1), out);
+        let doublings = self.view_change_timer.start_for_primary();
+        self.arm_view_change_timer(doublings, out);
     }
 
     /// The view was not entered in time.
     pub(super) fn on_view_change_timeout(&mut self, view: View, out: &mut Effects<C>) {
         if view == self.view && !self.is_entered() {
             mark!("frame/view_change_timeout");
-            self.is_timed = false;
+            self.view_change_timer.expired();
             self.ask(view.next(), "the new primary did not open its view in time", out);
         }
     }
 
     /// The view is entered: what was for the one before begins anew. So far this slot is final.
     pub fn note_entered(&mut self, last_final: Slot, out: &mut Effects<C>) {
-        self.final_before = last_final;
-        self.forward_to.fill(ForwardTo::default());
+        self.view_change_timer.view_entered(last_final);
+        self.peers.forget_left_out();
         self.voted_bytes = VotedBytes::default();
-        self.pending.unpropose();
-        self.waits.wanted = self.waits.wanted.min(self.executed);
+        self.requests.unpropose();
+        self.awaited.cut(self.executed);
         out.disarm(Timer::ViewChange(self.view));
         out.output(Output::Entered { view: self.view, reason: self.reason });
-        self.is_timed = false;
-        // Asks for this view, or a lower one, have had their effect. And this replica may have
-        // asked for the view behind, because this one was late.
-        self.asks.grant(self.view);
-        self.asks.expire(self.me);
-        let had_effect = self.own.asked.is_some_and(|asked| asked <= self.view);
-        if had_effect || !mutant!("frame.ask-outlives-entry") {
-            self.withdraw_ask();
-        }
+        self.view_requests.view_entered(self.view);
     }
 }

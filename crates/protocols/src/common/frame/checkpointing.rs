@@ -113,8 +113,7 @@ pub trait Checkpointing: Core {
         self.move_window(proof);
         let frame: &mut Frame<Self> = self.frame_mut();
         if frame.is_entered() {
-            // The view works: the next failure starts from short timeouts again.
-            frame.doublings = 0;
+            frame.view_change_timer.view_works();
         }
         if !is_here && !mutant!("frame.never-fetches") {
             mark!("frame/fetch");
@@ -171,8 +170,8 @@ pub trait Checkpointing: Core {
         frame.executed = slot;
         frame.voted_bytes.settle(slot);
         frame.checkpoints.installed(slot);
-        frame.pending.clear();
-        frame.fill_demands.clear();
+        frame.requests.clear();
+        frame.monitor.forget_slots();
         let proof = frame.checkpoints.proven(slot).cloned();
         if let Some(proof) = proof.filter(|_| !mutant!("frame.installed-without-proof")) {
             // Before anything is executed behind it: what is above the last proven state has to be

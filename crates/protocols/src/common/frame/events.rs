@@ -8,7 +8,7 @@ use super::hooks::Core;
 use super::repair::Repair;
 use super::supply::Supply;
 use crate::common::message::Shared;
-use crate::common::pending::Added;
+use crate::common::request_queue::Added;
 use crate::common::timer::Timer;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -81,8 +81,7 @@ pub trait Events: Core {
             Timer::Gap => self.on_gap(out),
             Timer::Asks => self.frame_mut().on_asks_timeout(out),
             Timer::Fetch => self.frame_mut().on_fetch(out),
-            // The round that follows knows what time it is.
-            Timer::Look => self.frame_mut().looked = None,
+            Timer::Look => self.frame_mut().monitor.look_timer_expired(),
             Timer::Final(slot) => {
                 let last_final = self.last_final();
                 self.frame_mut().on_final_timeout(slot, last_final, out);
@@ -133,14 +132,14 @@ pub trait Events: Core {
         let frame: &mut Frame<Self> = self.frame_mut();
         let passed_on = passed_on && frame.is_primary() && !mutant!("frame.passed-on-has-no-place");
         let added = if passed_on {
-            let (added, displaced) = frame.pending.add_passed_on(envelope.clone(), settled);
+            let (added, displaced) = frame.requests.add_passed_on(envelope.clone(), settled);
             for envelope in displaced {
                 mark!("frame/displaced");
                 out.output(Output::Full { envelope });
             }
             added
         } else {
-            frame.pending.add(envelope.clone(), settled)
+            frame.requests.add(envelope.clone(), settled)
         };
         match added {
             Added::Known => {}

@@ -3,7 +3,7 @@
 use super::Frame;
 use super::hooks::{Core, Framed};
 use super::repair::Repair;
-use crate::common::clock::{ClockWait, is_ahead};
+use crate::common::clock::{Ahead, Heard, is_ahead};
 use crate::common::timer::Timer;
 use pentarchy_core::ids::{Millis, ReplicaId, Slot};
 use pentarchy_core::mark;
@@ -42,24 +42,25 @@ pub trait Execution: Core {
         true
     }
 
-    /// The host said the time. It may not have for a while, at the start or after a pause, so only
-    /// what is ahead of the clock even now is its proposer's doing.
+    /// The host said the time.
     fn clock_moved(&mut self, out: &mut Effects<Self>) {
         let frame = self.frame_mut();
-        let Some(ClockWait { slot, time, suspect }) = frame.clock_wait else { return };
-        if !frame.is_future(time) {
-            out.disarm(Timer::Clock);
-            self.on_clock(out);
-        } else if let Some(primary) = suspect {
-            mark!("frame/future_time");
-            out.report(primary, Finding::FutureTime { slot, time });
-            frame.clock_wait = Some(ClockWait { slot, time, suspect: None });
+        match frame.clock_wait.hear(frame.now) {
+            Heard::Nothing => {}
+            Heard::Over => {
+                out.disarm(Timer::Clock);
+                self.on_clock(out);
+            }
+            Heard::Early(primary, Ahead { slot, time, .. }) => {
+                mark!("frame/future_time");
+                out.report(primary, Finding::FutureTime { slot, time });
+            }
         }
     }
 
     /// Whatever waited for our clock may go on.
     fn on_clock(&mut self, out: &mut Effects<Self>) {
-        self.frame_mut().clock_wait = None;
+        self.frame_mut().clock_wait.end();
         self.bodies_changed(out);
     }
 }
@@ -90,7 +91,7 @@ impl<C: Framed> Frame<C> {
     /// Whether a proposal's time is further ahead of our clock than clocks may differ.
     #[must_use]
     pub fn is_future(&self, time: Millis) -> bool {
-        is_ahead(time, self.now) && !mutant!("frame.any-time-is-good")
+        is_ahead(time, self.now)
     }
 
     /// Looks again when our clock has come near, and within a second in case it gets set.
@@ -101,10 +102,8 @@ impl<C: Framed> Frame<C> {
         suspect: Option<ReplicaId>,
         out: &mut Effects<C>,
     ) {
-        if self.clock_wait.is_none_or(|waiting| waiting.slot != slot) {
-            let waiting = ClockWait { slot, time, suspect };
-            self.clock_wait = Some(waiting);
-            out.arm(Timer::Clock, Delay::Millis(waiting.look_after(self.now)));
+        if let Some(after) = self.clock_wait.start(Ahead { slot, time, suspect }, self.now) {
+            out.arm(Timer::Clock, Delay::Millis(after));
         }
     }
 }

@@ -3,37 +3,33 @@
 
 use super::Frame;
 use super::hooks::Framed;
-use crate::common::checks::vouched;
+use crate::common::slots_to_fill::Ended;
 use crate::common::timer::Timer;
 use pentarchy_core::batch::Batch;
-use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::ids::Slot;
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
-use pentarchy_core::protocol::{Delay, Effects};
+use pentarchy_core::protocol::Effects;
 use pentarchy_core::request::Envelope;
 
 impl<C: Framed> Frame<C> {
     /// Whether anything follows from `on_fill`.
     #[must_use]
     pub fn can_fill(&self, slot: Slot, decided: bool) -> bool {
-        let demands = || {
-            let is_news = self.fill_demands.is_news(slot.min(self.high()));
-            decided && self.may_demand() && (is_news || !self.to_demand(slot).is_empty())
-        };
-        self.executed < slot && (self.fill < slot || demands())
+        let (room, heard) = (slot.min(self.reach()), slot.min(self.high()));
+        let is_new = || self.monitor.lacks_demands(self.executed, room, heard);
+        let demands = || decided && self.may_judge_filling() && is_new();
+        self.executed < slot && (self.to_fill.upto() < slot || demands())
     }
 
-    fn may_demand(&self) -> bool {
+    /// Who is behind cannot tell what the primary has filled.
+    fn may_judge_filling(&self) -> bool {
         self.judges() && !self.is_behind()
     }
 
-    /// The slots up to this one, by number, that the primary can order now and was not yet known to
-    /// have heard of: as many as it has under way at most, so that whoever runs far ahead elsewhere
-    /// does not make it look slow. What is beyond the window lacks votes, and not a proposal.
-    fn to_demand(&self, slot: Slot) -> core::ops::RangeInclusive<u64> {
-        self.fill_demands.lacking(self.executed, slot.min(self.reach()))
-    }
-
+    /// The last slot that the primary can order now: as many as it has under way at most, so that
+    /// whoever runs far ahead elsewhere does not make it look slow. What is beyond the window lacks
+    /// votes, and not a proposal.
     fn reach(&self) -> Slot {
         let reach = Slot(self.executed.0.saturating_add(self.tuning.proposals_in_flight));
         reach.min(self.high())
@@ -49,32 +45,20 @@ impl<C: Framed> Frame<C> {
         if !self.can_fill(slot, decided) {
             return;
         }
-        self.fill = self.fill.max(slot);
-        if decided && self.may_demand() {
-            self.fill_demands.hear(slot.min(self.high()), self.now);
-            let slots = self.to_demand(slot);
-            self.fill_demands.demand(slots, self.now, self.pace.all_work());
+        self.to_fill.extend(slot);
+        if decided && self.may_judge_filling() {
+            let (room, heard) = (slot.min(self.reach()), slot.min(self.high()));
+            self.monitor.demand_slots(self.executed, room, heard, self.now);
         }
         self.arm_fill_timer(out);
     }
 
-    /// What was to be filled is executed, or has not come. Who is behind cannot tell.
-    pub(super) fn note_filled(&mut self, is_due: bool) {
+    /// What was to be filled is executed. Who is behind cannot tell.
+    pub(super) fn note_filled(&mut self) {
         if self.is_behind() {
-            self.fill_demands.clear();
+            self.monitor.forget_slots();
         }
-        while let Some(demand) = self.fill_demands.pop_filled(self.executed) {
-            self.pace.note_filled(demand, self.now);
-        }
-        if let Some(demand) = self.fill_demands.first().filter(|_| is_due) {
-            self.pace.note_filled(demand, self.now);
-        }
-    }
-
-    /// A replica voted in a slot of the window.
-    pub fn note_voted(&mut self, author: ReplicaId, slot: Slot) {
-        let voted = &mut self.voted[usize::from(author.0)];
-        *voted = slot.max(*voted);
+        self.monitor.executed_upto(self.executed, self.now);
     }
 
     /// The last slot of which this replica has heard that others are at it: a proposal came, even
@@ -84,66 +68,62 @@ impl<C: Framed> Frame<C> {
     pub fn heard_of(&self) -> Slot {
         let taken_up = self.taken_up();
         let most = Slot(taken_up.0.saturating_add(self.tuning.proposals_in_flight));
-        let voted = vouched(self.voted.iter().copied(), self.membership.f);
-        self.proposed.max(voted).max(self.reported()).min(most).max(taken_up)
+        let others = self.peers.last_voted().max(self.peers.last_final());
+        self.proposed.max(others).min(most).max(taken_up)
     }
 
     /// Whether this primary is to propose in its next slot although nothing waits.
     #[must_use]
     pub fn has_to_fill(&self) -> bool {
-        self.next_slot <= self.fill
+        self.next_slot <= self.to_fill.upto()
     }
 
     /// Runs the clock for what is to be filled, on backups that could have it: for so many slots at
     /// a time as the primary has under way at most.
     pub(super) fn arm_fill_timer(&mut self, out: &mut Effects<C>) {
-        self.note_filled(false);
-        let judges = self.judges() && !self.is_behind();
-        if let Some(slot) = self.fill_timer {
-            if judges && self.executed < slot {
-                return;
-            }
-            self.fill_timer = None;
+        self.note_filled();
+        let (may_judge, reach) = (self.may_judge_filling(), self.reach());
+        if let Some(Ended { slot, was_overdue }) = self.to_fill.end_timer(may_judge, self.executed)
+        {
             out.disarm(Timer::Fill(slot));
-            if core::mem::take(&mut self.is_unfilled) {
+            if was_overdue {
                 self.reconsider(out);
             }
         }
-        let slot = self.fill.min(self.reach());
-        if judges && self.executed < slot && !mutant!("frame.never-times-gaps") {
-            self.fill_timer = Some(slot);
-            out.arm(Timer::Fill(slot), Delay::Request { doublings: self.doublings });
+        if may_judge
+            && !mutant!("frame.never-times-gaps")
+            && let Some(slot) = self.to_fill.begin_timer(self.executed, reach)
+        {
+            out.arm(Timer::Fill(slot), self.judging_delay());
         }
     }
 
     /// A core beside this one decided a batch: whoever fills slots here has that to do as well.
     pub fn note_beside(&mut self, batch: &Batch) {
         if self.judges() {
-            self.pace.executed_beside(batch, self.tuning.batch_requests);
+            self.monitor.executed_beside(batch, self.tuning.batch_requests);
         }
     }
 
     /// This was executed, later than it was decided here or in another core: its client may have
     /// sent it again meanwhile, and nobody orders it again.
     pub fn executed_late(&mut self, envelope: &Envelope, out: &mut Effects<C>) {
-        if self.pending.executed_late(envelope) {
+        if self.requests.executed_late(envelope) {
             mark!("frame/executed_late");
             self.arm_request_timer(out);
         }
     }
 
     /// What waited may have been executed by a state that was installed: nobody here knows.
-    pub fn forget_pending(&mut self, out: &mut Effects<C>) {
-        self.pending.clear();
+    pub fn forget_requests(&mut self, out: &mut Effects<C>) {
+        self.requests.clear();
         self.arm_request_timer(out);
     }
 
     /// What others wait for was not ordered in time.
     pub(super) fn on_fill_timeout(&mut self, slot: Slot, out: &mut Effects<C>) {
-        let judges = self.judges() && !self.is_behind();
-        if self.fill_timer == Some(slot) && judges && self.executed < slot {
+        if self.may_judge_filling() && self.to_fill.timer_expired(slot, self.executed) {
             mark!("frame/fill_timeout");
-            self.is_unfilled = true;
             let reason = "a slot that others wait for was not ordered in time";
             self.ask(self.view.next(), reason, out);
         }

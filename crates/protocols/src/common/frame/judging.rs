@@ -18,15 +18,15 @@ impl<C: Framed> Frame<C> {
         self.is_entered() && !self.is_primary()
     }
 
-    /// Whether this replica wants another primary, whatever becomes of single requests.
-    pub(super) fn objects(&self) -> bool {
-        let is_late = self.waits.is_overdue || self.is_unfilled;
-        let is_faulty = self.has_other_order || self.led_by_liar();
-        self.is_entered() && (self.pace.is_slow() || is_faulty || is_late)
+    /// How long what a backup waits for may take in this view.
+    pub(super) const fn judging_delay(&self) -> Delay {
+        Delay::Request { doublings: self.view_change_timer.doublings() }
     }
 
-    fn led_by_liar(&self) -> bool {
-        self.liars.contains(self.membership.primary(self.view)) && !self.is_primary()
+    /// Whether this replica wants another primary, whatever becomes of single requests.
+    pub(super) fn objects(&self) -> bool {
+        let is_late = self.awaited.is_overdue() || self.to_fill.is_overdue();
+        self.is_entered() && (is_late || self.monitor.suspects(self.membership.primary(self.view)))
     }
 
     /// The clock was heard: if something waits, passes it on when its head start is over, and
@@ -35,19 +35,15 @@ impl<C: Framed> Frame<C> {
         if !self.judges() {
             return;
         }
-        self.pace.begin(self.now);
-        if self.pace.is_due(self.now) {
-            self.judge(out);
+        if self.monitor.is_due(self.now) {
+            self.judge_primary(out);
         }
-        if self.looked.is_none_or(|at| self.now.0 >= at.0 + u64::from(LOOK_MILLIS)) {
-            let work = self.pace.work();
-            for envelope in self.pending.demand(RESEND_MESSAGES_MAX, self.now, work) {
+        if let Some(work) = self.monitor.begin_look(self.now) {
+            for envelope in self.requests.demand(RESEND_MESSAGES_MAX, self.now, work) {
                 self.forward(envelope, out);
             }
-            self.looked = None;
         }
-        if self.looked.is_none() && !self.pending.is_empty() {
-            self.looked = Some(self.now);
+        if !self.requests.is_empty() && self.monitor.start_look_timer(self.now) {
             out.arm(Timer::Look, Delay::Millis(LOOK_MILLIS));
         }
     }
@@ -55,25 +51,23 @@ impl<C: Framed> Frame<C> {
     /// A batch is handed to execution.
     pub(super) fn note_executed(&mut self, batch: &Batch) {
         let (judges, now) = (self.judges(), self.now);
-        let pace = &mut self.pace;
+        let monitor = &mut self.monitor;
         if judges {
-            pace.executed(batch, self.tuning.batch_requests);
+            monitor.executed(batch, self.tuning.batch_requests);
         }
-        self.pending.executed(batch, |client, demand| {
+        self.requests.executed(batch, |client, demand| {
             if judges {
-                pace.note(client, demand, now);
+                monitor.settled(client, demand, now);
             }
         });
     }
 
-    fn judge(&mut self, out: &mut Effects<C>) {
-        for (client, demand) in self.pending.demanded() {
-            self.pace.note(client, Some(demand), self.now);
-        }
-        self.note_filled(true);
+    fn judge_primary(&mut self, out: &mut Effects<C>) {
+        self.note_filled();
         let objected = self.objects();
         let primary = self.membership.primary(self.view);
-        if self.pace.judge(primary, self.now) == Opinion::Slow {
+        let demanded = self.requests.demanded();
+        if self.monitor.judge(primary, demanded, self.now) == Opinion::Slow {
             mark!("frame/slow_primary");
             self.ask(self.view.next(), "the primary was too slow", out);
             // It may have asked before for another reason, which ends without ending this one.
@@ -94,13 +88,14 @@ impl<C: Framed> Frame<C> {
 
     /// A replica signed what no correct one signs. It is not to lead in this epoch.
     pub fn distrust(&mut self, liar: ReplicaId, out: &mut Effects<C>) {
-        self.liars.insert(liar);
+        self.monitor.note_liar(liar);
         self.object_to_liar(out);
     }
 
     /// Asks for the next view if this one is led by a liar.
     pub fn object_to_liar(&mut self, out: &mut Effects<C>) {
-        if self.is_entered() && self.led_by_liar() {
+        let primary = self.membership.primary(self.view);
+        if self.is_entered() && self.monitor.is_led_by_liar(primary) {
             self.ask(self.view.next(), "the primary was proven to lie", out);
         }
     }
@@ -110,7 +105,7 @@ impl<C: Framed> Frame<C> {
     /// a quorum has left its view. This replica objects until the view ends.
     pub fn object_to_order(&mut self, reason: &'static str, out: &mut Effects<C>) {
         if self.judges() {
-            self.has_other_order = !mutant!("frame.other-order-forgotten");
+            self.monitor.note_other_order();
             self.ask(self.view.next(), reason, out);
         }
     }

@@ -5,6 +5,22 @@
 //! A core owns a [`Frame`] and calls its methods. Where the common part cannot go on without the
 //! protocol, it asks the core: [`hooks`] is all that it asks.
 //!
+//! What it knows is in *components*, whose fields are private and whose methods return decisions;
+//! the frame turns these into effects. No component knows the frame or another one beside it.
+//!
+//! | component | what it decides |
+//! | --- | --- |
+//! | [`RequestQueue`] | what to propose, what to pass on, for which request the timer runs |
+//! | [`BatchStore`] | which batches are whole, and what to ask for |
+//! | [`ViewRequests`] | who asks for which view, and what this replica asks for |
+//! | [`ViewChangeTimer`] | how long a view may take to begin |
+//! | [`PrimaryMonitor`] | when to judge the primary, and whether it is suspected |
+//! | [`SlotsToFill`] | up to where to order although nothing waits |
+//! | [`AwaitedFinality`] | whether what somebody waits for is final in time |
+//! | [`ClockWait`] | which proposal waits for our clock |
+//! | [`Checkpoints`] | which states are proven, and where the next one is due |
+//! | [`Peers`] | where each peer is, and what it may be sent |
+//!
 //! | module | what it does |
 //! | --- | --- |
 //! | [`events`] | where messages, timeouts and inputs go |
@@ -34,30 +50,27 @@ pub mod resuming;
 pub mod supply;
 pub mod waiting;
 
-use super::asks::Asks;
-use super::bodies::Bodies;
+use super::awaited_finality::AwaitedFinality;
+use super::batch_store::BatchStore;
 use super::certificate::CheckpointProof;
 use super::checkpoint::Checkpoints;
-use super::checks::vouched;
 use super::clock::ClockWait;
-use super::fill_demands::FillDemands;
-use super::forward_to::ForwardTo;
-use super::message::{Report, Shared};
-use super::pace::Pace;
-use super::pending::Pending;
-use super::reply_quota::ReplyQuota;
+use super::message::Shared;
+use super::peers::Peers;
+use super::primary_monitor::PrimaryMonitor;
+use super::request_queue::RequestQueue;
+use super::slots_to_fill::SlotsToFill;
+use super::view_change_timer::ViewChangeTimer;
+use super::view_requests::ViewRequests;
 use super::voted_bytes::VotedBytes;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec;
-use alloc::vec::Vec;
 use hooks::{Framed, StateOf};
 use pentarchy_core::auth::Verified;
-use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::limits::WINDOW_SLOTS;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::{Effects, Memory, Setup, Status, To, Tuning};
-use waiting::Waits;
 
 /// See the [module](self).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -80,29 +93,23 @@ pub struct Frame<C: Framed> {
     /// VIEW-CHANGEs for `view`.
     pub view_changes: BTreeMap<ReplicaId, Verified<C::Message>>,
     /// Who asks for which view.
-    pub asks: Asks,
-    /// Own messages about `view`, to send again.
-    pub own: Own<C>,
+    pub view_requests: ViewRequests<C::Message>,
+    /// The VIEW-CHANGE by which this replica left for `view`, once it has come back.
+    pub own_view_change: Option<Verified<C::Message>>,
     /// Messages for `view` that came before this replica entered it, by slot, author and kind: the
     /// first of each stands. Those that are about no slot have slot 0.
     pub early: BTreeMap<(Slot, ReplicaId, &'static str), Verified<C::Message>>,
-    /// Whether the timer for the view to begin runs. Whoever is in no view that works has that, or
-    /// asks for a later one.
-    pub is_timed: bool,
-    /// Consecutive views in which nothing new became final; doubles the timeouts. Falls also when a
-    /// checkpoint becomes stable.
-    pub doublings: u8,
-    /// The last slot that was final when this replica entered its view.
-    pub final_before: Slot,
+    /// How long the view may take to begin.
+    pub view_change_timer: ViewChangeTimer,
     /// View changes since the start.
     pub view_changes_count: u64,
     /// Why the last one began.
     pub reason: &'static str,
 
     /// The batches of the window.
-    pub bodies: Bodies,
+    pub bodies: BatchStore,
     /// What clients sent.
-    pub pending: Pending,
+    pub requests: RequestQueue,
     /// The last slot that was handed to execution. It is final, unless the protocol executes
     /// before that.
     pub executed: Slot,
@@ -113,97 +120,25 @@ pub struct Frame<C: Framed> {
     /// What it voted for in its view and has not executed.
     pub voted_bytes: VotedBytes,
     /// The slot whose proposal waits for our clock.
-    pub clock_wait: Option<ClockWait>,
-    /// The arrival number for which the request timer runs.
-    pub request_timer: Option<u64>,
+    pub clock_wait: ClockWait,
 
     /// The last slot for which a proposal came.
     pub proposed: Slot,
-    /// The last slot for which each replica is known to have voted.
-    pub voted: Vec<Slot>,
-    /// Slots up to this one are to be ordered, whether or not anything waits.
-    pub fill: Slot,
-    /// The slot for whose execution the clock for that runs, or has run out.
-    pub fill_timer: Option<Slot>,
-    /// Whether it has run out.
-    pub is_unfilled: bool,
-    /// Whether the order that this replica executed, and that of the primary or of a quorum, differ
-    /// in this view.
-    pub(super) has_other_order: bool,
-    /// The slots that the primary is to fill, and since when it can.
-    pub fill_demands: FillDemands,
+    /// Slots that are to be ordered whether or not anything waits.
+    pub to_fill: SlotsToFill,
 
-    /// How fast the primary is.
-    pub pace: Pace,
-    /// When the running timer for the next look was set.
-    pub looked: Option<Millis>,
-    /// Who was proven to lie.
-    pub liars: ReplicaSet,
+    /// What it holds against the primary.
+    pub monitor: PrimaryMonitor,
     /// What somebody waits for that is executed and not final.
-    pub waits: Waits,
+    pub awaited: AwaitedFinality,
 
     /// Signed states.
     pub checkpoints: Checkpoints<StateOf<C>>,
     /// The highest stable checkpoint whose proof this replica acts on; the window's low mark.
     pub stable: CheckpointProof<StateOf<C>>,
 
-    /// The last report of each peer.
-    pub reports: Vec<Option<Heard<C::More>>>,
-    /// Peers that were sent what they lack since the last tick.
-    pub answered: ReplicaSet,
-    /// What each peer was sent since the last tick because it asked.
-    pub reply_quotas: Vec<ReplyQuota>,
-    /// Messages about slots, and their bytes, that each peer was sent again since the last tick.
-    pub resent: Vec<(usize, usize)>,
-    /// How often each peer was sent what it lacks of its slots since the last tick.
-    pub slots_answered: Vec<u8>,
-    /// Which peers are shown every proposal of the view at once.
-    pub forward_to: Vec<ForwardTo>,
-    /// The slot whose proposal is waited for although others have it, and how often it was asked
-    /// for out of turn; counted only while its timer runs.
-    pub gap: Option<(Slot, u8)>,
-    /// Whether a report will go out.
-    pub resend_armed: bool,
-    /// Whether what others ask for will grow older.
-    pub asks_timed: bool,
-    /// When something was last seen of the pace of this view's primary, and how often asks have
-    /// grown older since.
-    pub(super) unseen: (Option<Millis>, u64),
-    /// Whether missing envelopes will be asked for.
-    pub fetch_armed: bool,
-    /// Resend ticks since the start; rotates whom to ask.
-    pub ticks: u64,
-}
-
-/// What a peer said last of where it is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Heard<M> {
-    /// What it said.
-    pub report: Report<M>,
-    /// What this replica had executed by then.
-    pub executed: Slot,
-}
-
-/// Own messages about the current view.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Own<C: Framed> {
-    /// The request for another view, once it has come back.
-    pub ask: Option<Verified<C::Message>>,
-    /// The highest view for which it asks.
-    pub asked: Option<View>,
-    /// Whether it decided to ask by itself: hand-written schedules have it ask for no reason.
-    pub(super) has_reason: bool,
-    /// The view for which it asked last, of the asks that it withdrew: one that comes back later
-    /// does not count.
-    pub withdrawn: View,
-    /// The VIEW-CHANGE by which it left for this one.
-    pub view_change: Option<Verified<C::Message>>,
-}
-
-impl<C: Framed> Default for Own<C> {
-    fn default() -> Self {
-        Self { ask: None, asked: None, has_reason: false, withdrawn: View(0), view_change: None }
-    }
+    /// Where peers are, and what they were sent.
+    pub peers: Peers<C::More>,
 }
 
 impl<C: Framed> Frame<C> {
@@ -233,47 +168,26 @@ impl<C: Framed> Frame<C> {
             view: View(0),
             entered: View(0),
             view_changes: BTreeMap::new(),
-            asks: Asks::new(n),
-            own: Own::default(),
+            view_requests: ViewRequests::new(me, n),
+            own_view_change: None,
             early: BTreeMap::new(),
-            is_timed: false,
-            doublings: 0,
-            final_before: base.slot,
+            view_change_timer: ViewChangeTimer::new(base.slot),
             view_changes_count: 0,
             reason: "",
-            bodies: Bodies::default(),
-            pending: Pending::default(),
+            bodies: BatchStore::default(),
+            requests: RequestQueue::default(),
             executed: if fetch.is_none() { base.slot } else { Slot(0) },
             next_slot: base.slot.next(),
             spoken: Slot(0),
             voted_bytes: VotedBytes::default(),
-            clock_wait: None,
-            request_timer: None,
+            clock_wait: ClockWait::default(),
             proposed: Slot(0),
-            voted: vec![Slot(0); n],
-            fill: Slot(0),
-            fill_timer: None,
-            is_unfilled: false,
-            has_other_order: false,
-            fill_demands: FillDemands::default(),
-            pace: Pace::new(n, membership.f),
-            looked: None,
-            liars: ReplicaSet::EMPTY,
-            waits: Waits::default(),
+            to_fill: SlotsToFill::default(),
+            monitor: PrimaryMonitor::new(me, n, membership.f),
+            awaited: AwaitedFinality::default(),
             checkpoints: Checkpoints::new(n),
             stable: CheckpointProof::initial(base),
-            reports: vec![None; n],
-            answered: ReplicaSet::EMPTY,
-            reply_quotas: vec![ReplyQuota::default(); n],
-            resent: vec![(0, 0); n],
-            slots_answered: vec![0; n],
-            forward_to: vec![ForwardTo::default(); n],
-            gap: None,
-            resend_armed: false,
-            asks_timed: false,
-            unseen: (None, 0),
-            fetch_armed: false,
-            ticks: 0,
+            peers: Peers::new(me, (n, membership.f), C::REPEATED_PER_SLOT * WINDOW_SLOTS as usize),
         }
     }
 
@@ -321,51 +235,36 @@ impl<C: Framed> Frame<C> {
     /// Asserts what holds between events.
     pub fn assert_invariants(&self, last_final: Slot) {
         assert!(self.entered <= self.view);
-        let asks_on = self.own.asked.is_some_and(|asked| asked > self.view);
+        let leads_on = self.is_entered() || self.view_change_timer.is_running();
         assert!(
-            self.is_entered() || self.is_timed || asks_on,
+            leads_on || self.view_requests.asks_above(self.view),
             "nothing leads on from {}",
             self.view
         );
         assert!(
-            !self.is_primary() || self.own.asked.is_none(),
+            !self.is_primary() || !self.view_requests.is_asking(),
             "the primary of {} asks for another view",
             self.view
         );
-        self.assert_that_asks_end();
-        let is_late = self.waits.is_overdue;
-        assert!(!is_late || self.waits.wanted > last_final, "what it waits for is final");
+        if self.is_entered() {
+            let has_reason = self.requests.is_timed() || self.objects();
+            self.view_requests.assert_end(has_reason, self.monitor.is_slow());
+        }
+        self.awaited.assert_invariants(last_final);
         assert!(self.next_slot > self.stable.slot);
         let of_author = C::KINDS_PER_SLOT * self.tuning.window_slots as usize + C::KINDS_OF_NO_SLOT;
         assert!(self.early.len() <= self.membership.n() * of_author);
         let windows = C::windows_held(self.membership.quorums());
         assert!(self.bodies.len() <= windows * WINDOW_SLOTS as usize);
-        self.pending.assert_invariants();
-        self.pace.assert_invariants();
-        self.fill_demands.assert_invariants(self.tuning.window_slots);
-    }
-
-    /// In a working view a replica asks for another one only for as long as it has a reason.
-    fn assert_that_asks_end(&self) {
-        if !self.is_entered() || self.own.asked.is_none() || !self.own.has_reason {
-            return;
-        }
-        let waits = self.request_timer.is_some();
-        assert!(waits || self.objects(), "asks for another view than {} for no reason", self.view);
-        assert!(!self.pace.is_slow() || self.asks_timed, "an objection has no end");
+        self.requests.assert_invariants();
+        self.to_fill.assert_invariants();
+        self.monitor.assert_invariants(self.tuning.window_slots);
     }
 
     /// The last slot that this replica proposed or took up in the view that it entered last.
     #[must_use]
     pub fn taken_up(&self) -> Slot {
         Slot(self.next_slot.0 - 1)
-    }
-
-    /// The last slot that somebody correct reports as final.
-    #[must_use]
-    pub fn reported(&self) -> Slot {
-        let reported = self.reports.iter().flatten().map(|heard| heard.report.last_final());
-        vouched(reported, self.membership.f)
     }
 
     /// See [`pentarchy_core::protocol::Protocol::status`]. What it is doing, while it has not
@@ -383,8 +282,8 @@ impl<C: Framed> Frame<C> {
             phase,
             committed: last_final,
             stable: self.stable.slot,
-            peers_committed: self.reported(),
-            waiting: self.pending.len(),
+            peers_committed: self.peers.last_final(),
+            waiting: self.requests.len(),
             view_changes: self.view_changes_count,
             reason: self.reason,
         }

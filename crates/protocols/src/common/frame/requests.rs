@@ -4,6 +4,7 @@ use super::Frame;
 use super::hooks::Framed;
 use crate::common::message::Shared;
 use crate::common::record::Kept;
+use crate::common::request_queue::Retime;
 use crate::common::timer::Timer;
 use alloc::sync::Arc;
 use pentarchy_core::auth::Verified;
@@ -13,36 +14,32 @@ use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::limits::{BATCH_BYTES_MAX, RESEND_BYTES_MAX, RESEND_MESSAGES_MAX};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
-use pentarchy_core::protocol::{Delay, Effects, Message as _, To};
+use pentarchy_core::protocol::{Effects, Message as _, To};
 use pentarchy_core::request::Envelope;
 
 impl<C: Framed> Frame<C> {
     /// Runs the request timer for the oldest waiting envelope, on backups of an entered view.
     pub fn arm_request_timer(&mut self, out: &mut Effects<C>) {
-        let judges = self.is_entered() && !self.is_primary();
-        let oldest = if judges { self.pending.oldest() } else { None };
-        if oldest == self.request_timer {
-            return;
-        }
+        let judges = self.judges();
+        let Some(Retime { disarm, arm }) = self.requests.retime(judges) else { return };
         if self.is_entered() && !self.objects() {
             // What this replica waited for has come: it no longer wants another view.
-            self.withdraw_ask();
+            self.view_requests.withdraw();
         }
-        if let Some(old) = self.request_timer {
+        if let Some(old) = disarm {
             out.disarm(Timer::Request(old));
         }
-        if let Some(arrival) = oldest {
-            let after = Delay::Request { doublings: self.doublings };
+        if let Some(arrival) = arm {
+            let after = self.judging_delay();
             out.arm(Timer::Request(arrival), after);
         }
-        self.request_timer = oldest;
     }
 
     /// A reason to want another view is gone. If a request waits still, its time begins anew.
     pub(super) fn reconsider(&mut self, out: &mut Effects<C>) {
         if self.is_entered() && !self.objects() {
-            self.withdraw_ask();
-            if let Some(old) = self.request_timer.take() {
+            self.view_requests.withdraw();
+            if let Some(old) = self.requests.stop_timer() {
                 out.disarm(Timer::Request(old));
             }
             self.arm_request_timer(out);
@@ -51,7 +48,7 @@ impl<C: Framed> Frame<C> {
 
     /// The oldest envelope was not executed in time.
     pub(super) fn on_request_timeout(&mut self, arrival: u64, out: &mut Effects<C>) {
-        if self.is_entered() && self.pending.oldest() == Some(arrival) {
+        if self.is_entered() && self.requests.oldest() == Some(arrival) {
             mark!("frame/request_timeout");
             self.ask(self.view.next(), "a request was not ordered in time", out);
         }
@@ -72,7 +69,7 @@ impl<C: Framed> Frame<C> {
         if !self.is_entered() || self.is_primary() {
             return;
         }
-        for envelope in self.pending.tick(RESEND_MESSAGES_MAX, RESEND_BYTES_MAX) {
+        for envelope in self.requests.tick(RESEND_MESSAGES_MAX, RESEND_BYTES_MAX) {
             self.forward(envelope, out);
         }
     }
@@ -80,7 +77,7 @@ impl<C: Framed> Frame<C> {
     /// Whether so little was executed since the stable checkpoint that more may be. Otherwise a
     /// checkpoint was taken in between, at the same slot everywhere, and its votes make room.
     pub(super) fn has_byte_room(&self) -> bool {
-        self.checkpoints.extent.bytes() < 2 * self.tuning.checkpoint_bytes
+        self.checkpoints.executed_bytes() < 2 * self.tuning.checkpoint_bytes
     }
 
     /// As primary, what to propose next and in which slot, if something waits and the window has
@@ -88,17 +85,17 @@ impl<C: Framed> Frame<C> {
     /// may be settled before it comes back.
     pub fn take_proposal(&mut self, out: &mut Effects<C>) -> Option<(Slot, Arc<Proposal>)> {
         let may = self.is_primary() && self.next_slot <= self.high() && self.has_byte_room();
-        if !may || !(self.pending.has_unproposed() || self.has_to_fill()) {
+        if !may || !(self.requests.has_unproposed() || self.has_to_fill()) {
             return None;
         }
-        let items = self.pending.propose(self.tuning.batch_requests);
+        let items = self.requests.propose(self.tuning.batch_requests);
         let proposal = Arc::new(Proposal::new(self.now, items));
         let slot = self.next_slot;
         self.next_slot = slot.next();
         mark!("frame/propose");
-        let (batch, pending) = (proposal.digest(), &self.pending);
+        let (batch, requests) = (proposal.digest(), &self.requests);
         self.bodies.want(slot, batch);
-        self.bodies.offer(&proposal, |digest| pending.find(digest));
+        self.bodies.offer(&proposal, |digest| requests.find(digest));
         self.persist_named(&batch, out);
         Some((slot, proposal))
     }
@@ -127,7 +124,7 @@ impl<C: Framed> Frame<C> {
         let in_flight = usize::try_from(self.tuning.proposals_in_flight).unwrap_or(usize::MAX);
         let flying = in_flight.saturating_mul(BATCH_BYTES_MAX);
         let most = flying.saturating_add(2 * self.tuning.checkpoint_bytes);
-        slot <= self.executed || self.checkpoints.extent.bytes() + self.voted_bytes.bytes() < most
+        slot <= self.executed || self.checkpoints.executed_bytes() + self.voted_bytes.bytes() < most
     }
 
     /// This replica votes for a batch in a slot.

@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::Slot;
+use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
@@ -41,12 +41,10 @@ pub trait Resuming: Core {
             self.on_checkpointed(executed.slot, executed.state, out);
         }
         let frame = self.frame_mut();
-        // The log does not say which views made something final, and no group fails for long
-        // because replicas start again.
-        frame.doublings = frame.doublings.min(1);
+        frame.view_change_timer.resumed();
         if !frame.is_entered() {
             mark!("frame/resumed_changing");
-            frame.time_view(frame.doublings, out);
+            frame.time_view(out);
         }
     }
 
@@ -55,7 +53,7 @@ pub trait Resuming: Core {
         let is_new = proof.slot > self.frame().stable.slot;
         if is_new {
             self.move_window(proof);
-            self.frame_mut().doublings = 0;
+            self.frame_mut().view_change_timer.view_works();
         }
         is_new
     }
@@ -64,6 +62,12 @@ pub trait Resuming: Core {
 impl<C: Core> Resuming for C {}
 
 impl<C: Framed> Frame<C> {
+    /// The log says that this replica left for a view.
+    pub fn recall_view(&mut self, view: View) {
+        (self.view, self.own_view_change) = (view, None);
+        self.view_change_timer.recall_leaving();
+    }
+
     /// The log has this batch of a slot.
     pub fn recall_body(&mut self, slot: Slot, proposal: &Arc<Proposal>, past: &Envelopes) {
         self.bodies.want(slot, proposal.digest());
@@ -72,12 +76,20 @@ impl<C: Framed> Frame<C> {
 
     /// Counts what a slot executed; says whether a checkpoint is to be taken behind it.
     pub(super) fn count_bytes(&mut self, slot: Slot, bytes: usize) -> bool {
-        let extent = &mut self.checkpoints.extent;
         if self.membership.lane.pillar.is_some() {
-            extent.executed_in_pillar(slot, bytes);
+            self.checkpoints.executed_in_pillar(slot, bytes);
             return false;
         }
-        extent.executed(slot, bytes, &self.tuning)
+        self.checkpoints.executed(slot, bytes, &self.tuning)
+    }
+
+    /// Counts anew where checkpoints are due, from behind `low` to what is executed, where slots
+    /// have `ordered` what they have now. Gives the last slot behind which one is due.
+    pub fn recount(&mut self, low: Slot, ordered: impl Fn(Slot) -> Option<Digest>) -> Option<Slot> {
+        let body = |slot| ordered(slot).and_then(|batch| self.bodies.get(&batch));
+        let bytes = |slot| (slot, body(slot).map_or(0, |body| body.bytes()));
+        let executed = (low.0 + 1..=self.executed.0).map(Slot).map(bytes);
+        self.checkpoints.count_anew(executed, &self.tuning)
     }
 
     /// A slot that was executed ordered this, as the log says.

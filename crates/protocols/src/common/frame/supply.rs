@@ -2,11 +2,10 @@
 
 use super::Frame;
 use super::hooks::{Core, Framed};
-use crate::common::bodies::Missing;
+use crate::common::batch_store::Missing;
 use crate::common::message::Shared;
 use crate::common::timer::Timer;
 use alloc::sync::Arc;
-use core::mem::replace;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot};
@@ -32,8 +31,8 @@ impl<C: Framed> Frame<C> {
         let batch = proposal.digest();
         self.proposed = self.proposed.max(slot);
         self.bodies.want(slot, batch);
-        let pending = &self.pending;
-        if self.bodies.offer(proposal, |digest| pending.find(digest)) {
+        let requests = &self.requests;
+        if self.bodies.offer(proposal, |digest| requests.find(digest)) {
             out.report(author, Finding::OversizeBatch { slot });
             self.distrust(author, out);
         }
@@ -47,14 +46,14 @@ impl<C: Framed> Frame<C> {
     /// Nearly always their client's own copy is on its way, and a second one would cost as much
     /// again.
     fn arm_fetch(&mut self, out: &mut Effects<C>) {
-        if !replace(&mut self.fetch_armed, true) {
+        if self.bodies.start_timer() {
             out.arm(Timer::Fetch, Delay::Millis(FETCH_MILLIS));
         }
     }
 
     /// What is missing did not come by itself.
     pub(super) fn on_fetch(&mut self, out: &mut Effects<C>) {
-        self.fetch_armed = false;
+        self.bodies.timer_expired();
         let primary = self.membership.primary(self.entered);
         if !self.bodies.is_complete() && primary != self.me {
             mark!("frame/fetch_body");
@@ -64,7 +63,7 @@ impl<C: Framed> Frame<C> {
 
     /// Asks for the bodies that are missing.
     pub fn ask_missing(&self, to: To, out: &mut Effects<C>) {
-        for missing in self.bodies.missing(RESEND_MESSAGES_MAX, self.ticks) {
+        for missing in self.bodies.missing(RESEND_MESSAGES_MAX, self.peers.ticks()) {
             match missing {
                 Missing::Proposal(batch) => Self::send(to, Shared::AskBody { batch }, out),
                 Missing::Envelopes(digests) => {
@@ -95,7 +94,7 @@ impl<C: Framed> Frame<C> {
         out: &mut Effects<C>,
     ) -> bool {
         self.arm_resend(out);
-        self.reply_quotas[usize::from(from.0)].takes(digest, bytes)
+        self.peers.may_send(from, digest, bytes)
     }
 
     /// A peer lacks an envelope.
@@ -105,7 +104,7 @@ impl<C: Framed> Frame<C> {
         digest: &Digest,
         out: &mut Effects<C>,
     ) {
-        let envelope = self.pending.find(digest).or_else(|| self.bodies.envelope(digest));
+        let envelope = self.requests.find(digest).or_else(|| self.bodies.envelope(digest));
         if let Some(envelope) = envelope
             && self.may_serve(from, *digest, envelope.len(), out)
         {
@@ -118,7 +117,7 @@ impl<C: Framed> Frame<C> {
         if self.bodies.proposal(&proposal.digest()).is_some()
             && self.bodies.get(&proposal.digest()).is_none()
         {
-            let lacking = proposal.named().filter(|digest| self.pending.find(digest).is_none());
+            let lacking = proposal.named().filter(|digest| self.requests.find(digest).is_none());
             for envelope in lacking.take(RESEND_MESSAGES_MAX) {
                 Self::send(to, Shared::AskEnvelope { envelope }, out);
             }
@@ -131,8 +130,8 @@ pub trait Supply: Core {
     /// A batch, from a peer that was asked.
     fn on_body(&mut self, from: ReplicaId, proposal: &Arc<Proposal>, out: &mut Effects<Self>) {
         let frame = self.frame_mut();
-        let pending = &frame.pending;
-        frame.bodies.offer(proposal, |digest| pending.find(digest));
+        let requests = &frame.requests;
+        frame.bodies.offer(proposal, |digest| requests.find(digest));
         if !frame.bodies.is_complete() {
             frame.ask_missing_envelopes(proposal, To::One(from), out);
         }
@@ -143,8 +142,8 @@ pub trait Supply: Core {
     /// its size.
     fn on_envelope(&mut self, envelope: &Arc<Envelope>, out: &mut Effects<Self>) {
         let frame = self.frame_mut();
-        let pending = &frame.pending;
-        if frame.bodies.offer_envelope(envelope, |digest| pending.find(digest)) {
+        let requests = &frame.requests;
+        if frame.bodies.offer_envelope(envelope, |digest| requests.find(digest)) {
             mark!("frame/envelope_used");
             self.bodies_changed(out);
         }

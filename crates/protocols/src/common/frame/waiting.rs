@@ -12,18 +12,7 @@ use pentarchy_core::ids::{ClientId, Slot};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Output, speculation};
-use pentarchy_core::protocol::{Delay, Effects};
-
-/// What somebody waits for.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Waits {
-    /// Somebody waits until this slot is final.
-    pub wanted: Slot,
-    /// The slot for which the timer runs.
-    timer: Option<Slot>,
-    /// Whether it was not final in time.
-    pub(super) is_overdue: bool,
-}
+use pentarchy_core::protocol::Effects;
 
 impl<C: Framed> Frame<C> {
     /// Somebody waits until a slot is final. False if it is, or was not executed.
@@ -31,7 +20,7 @@ impl<C: Framed> Frame<C> {
         let waits = slot > last_final && slot <= self.executed;
         if waits {
             mark!("frame/wanted");
-            self.waits.wanted = self.waits.wanted.max(slot);
+            self.awaited.extend(slot);
             self.await_final(last_final, out);
             self.arm_resend(out);
         }
@@ -41,20 +30,16 @@ impl<C: Framed> Frame<C> {
     /// Runs the timer for what somebody waits for, in an entered view. If that is nothing any more,
     /// no longer objects to the primary because of it.
     pub fn await_final(&mut self, last_final: Slot, out: &mut Effects<C>) {
-        let waits = self.is_entered() && self.waits.wanted > last_final;
-        if let Some(slot) = self.waits.timer.filter(|slot| !waits || *slot <= last_final) {
+        let waits = self.is_entered() && self.awaited.upto() > last_final;
+        if let Some(slot) = self.awaited.end_timer(waits, last_final) {
             out.disarm(Timer::Final(slot));
-            self.waits.timer = None;
         }
         if !waits {
-            let was_overdue = core::mem::take(&mut self.waits.is_overdue);
-            if was_overdue && !mutant!("frame.objection-outlives-reason") {
+            if self.awaited.relieve() && !mutant!("frame.objection-outlives-reason") {
                 self.reconsider(out);
             }
-        } else if self.waits.timer.is_none() && !self.waits.is_overdue {
-            let slot = self.waits.wanted;
-            out.arm(Timer::Final(slot), Delay::Request { doublings: self.doublings });
-            self.waits.timer = Some(slot);
+        } else if let Some(slot) = self.awaited.begin_timer() {
+            out.arm(Timer::Final(slot), self.judging_delay());
         }
     }
 
@@ -62,31 +47,29 @@ impl<C: Framed> Frame<C> {
     /// taken back before: its clients ask again.
     pub(super) fn note_installed(&mut self, last_final: Slot, out: &mut Effects<C>) {
         if !mutant!("frame.waits-for-what-is-installed") {
-            self.waits.wanted = self.waits.wanted.min(self.executed);
+            self.awaited.cut(self.executed);
             self.await_final(last_final, out);
         }
     }
 
     /// What somebody waits for is not final in time.
     pub(super) fn on_final_timeout(&mut self, slot: Slot, last_final: Slot, out: &mut Effects<C>) {
-        if self.waits.timer != Some(slot) {
-            return;
-        }
-        self.waits.timer = None;
         // While it fetches a state, it does not know what is final.
-        if self.judges() && !self.is_fetching() && slot > last_final {
+        let may_judge = self.judges() && !self.is_fetching();
+        if self.awaited.timer_expired(slot, last_final, may_judge) {
             mark!("frame/final_timeout");
-            self.waits.is_overdue = true;
             self.ask(self.view.next(), "what was executed did not become final", out);
         }
     }
 
     /// A view ends: the next one gets all of its time.
     pub(super) fn end_waiting(&mut self, out: &mut Effects<C>) {
-        self.waits.is_overdue = false;
-        if let Some(slot) = self.waits.timer.filter(|_| !mutant!("frame.waits-on-over-views")) {
+        self.awaited.relieve();
+        if mutant!("frame.waits-on-over-views") {
+            return;
+        }
+        if let Some(slot) = self.awaited.end_timer(false, Slot(0)) {
             out.disarm(Timer::Final(slot));
-            self.waits.timer = None;
         }
     }
 

@@ -52,7 +52,7 @@ impl<V: Variant> OnUsig<V> {
             // It has said nothing about that yet. If it crashes now, it has a reason or not.
             return;
         }
-        let said = self.frame.own.view_change.as_ref().map(|said| &*said.message);
+        let said = self.frame.own_view_change.as_ref().map(|said| &*said.message);
         let leaving =
             said.into_iter().chain(&self.slots.awaiting_loopback).find_map(
                 |message| match message {
@@ -63,7 +63,7 @@ impl<V: Variant> OnUsig<V> {
                 },
             );
         out.persist(leaving.map_or(Record::Left(self.frame.view), Record::Leave));
-        persist_said(self.frame.own.view_change.as_ref(), out);
+        persist_said(self.frame.own_view_change.as_ref(), out);
         let openings = self.slots.awaiting_loopback.iter().filter_map(|message| match message {
             Message::NewView(opening) if opening.view == self.frame.view => Some(opening),
             _ => None,

@@ -14,7 +14,6 @@ use crate::common::certificate::CheckpointProof;
 use crate::common::counters::certificate::Opened;
 use crate::common::counters::past::{Again, Past, proposed};
 use crate::common::counters::record::Noted;
-use crate::common::frame::Own;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::Resumes;
 use crate::common::frame::resuming::Resuming;
@@ -88,7 +87,7 @@ impl<V: Variant> OnUsig<V> {
     /// An own message that had come back, to send it once more.
     fn recall_said(&mut self, said: &Verified<Message>) {
         match &*said.message {
-            Message::ViewChange(_) => self.frame.own.view_change = Some(said.clone()),
+            Message::ViewChange(_) => self.frame.own_view_change = Some(said.clone()),
             Message::Acknowledge { .. } => self.own.acknowledge = Some(said.clone()),
             Message::Enter { .. } => self.own.enter = Some(said.clone()),
             _ => {}
@@ -99,19 +98,16 @@ impl<V: Variant> OnUsig<V> {
         if change.view <= self.frame.view {
             return;
         }
-        for (author, (view, signature)) in &change.requests {
-            self.frame.note_ask(*author, *view, *signature);
-        }
+        self.frame.view_requests.show_all(&change.requests);
         self.slots.recall_shown(&self.frame, &change.prepares, past);
         self.recall_view(change.view);
         past.said = Vec::from([Again::New(Message::ViewChange(change))]);
     }
 
     fn recall_view(&mut self, view: View) {
-        (self.frame.view, self.phase) = (view, Phase::Changing);
+        self.frame.recall_view(view);
+        self.phase = Phase::Changing;
         (self.opening, self.own) = (None, OwnMessages::default());
-        self.frame.own = Own::default();
-        self.frame.doublings = self.frame.doublings.saturating_add(1);
     }
 
     fn recall_opening(&mut self, verified: Verified<Message>, past: &mut Past<Self>) {

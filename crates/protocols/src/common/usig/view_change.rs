@@ -134,7 +134,7 @@ impl<V: Variant> OnUsig<V> {
         }
         let change = ViewChange {
             view: self.frame.view,
-            requests: self.frame.asks.proof(self.frame.view, self.frame.weak()),
+            requests: self.frame.view_requests.proof(self.frame.view, self.frame.weak()),
             checkpoint: self.frame.stable.clone(),
             entry: self.entry.clone().filter(|_| !mutant!("usig.hides-entry")),
             prepares,

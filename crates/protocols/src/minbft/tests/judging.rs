@@ -1,7 +1,7 @@
 //! Primaries that are slow or lie.
 
 use super::*;
-use crate::common::asks::ASK_AGE_MAX;
+use crate::common::view_requests::ASK_AGE_MAX;
 
 /// A second in which each request is `late` milliseconds under way, as both backups see it; time
 /// begins with `from`.
@@ -65,8 +65,8 @@ fn slow_seconds(group: &mut Group) {
 
 fn asks(group: &Group) -> bool {
     let frame = &group.replicas[1].core.frame;
-    assert_eq!(frame.own.asked.is_some(), frame.asks.of(ReplicaId(1)).is_some());
-    frame.own.asked.is_some()
+    assert_eq!(frame.view_requests.is_asking(), frame.view_requests.of(ReplicaId(1)).is_some());
+    frame.view_requests.is_asking()
 }
 
 /// One replica that finds the primary slow deposes nobody, and keeps no idle group awake.
@@ -136,7 +136,7 @@ fn a_request_is_timed_again_when_an_objection_ends() {
         second(&mut group, from, 1);
     }
     assert!(!asks(&group), "the primary is no longer slow");
-    assert_eq!(group.replicas[1].core.frame.pending.len(), 1);
+    assert_eq!(group.replicas[1].core.frame.requests.len(), 1);
     assert!(group.replicas[1].timers.iter().any(request_timer), "nothing leads on");
 }
 
@@ -151,11 +151,11 @@ fn an_objection_of_a_replica_that_asked_already_ends_too() {
     group.settle();
     assert!(asks(&group));
     slow_seconds(&mut group);
-    assert!(group.replicas[1].core.frame.pace.is_slow());
+    assert!(group.replicas[1].core.frame.monitor.is_slow());
     group.cut.clear();
     group.request(&[0], 2, 1, b"left out");
     group.settle();
-    assert!(group.replicas[1].core.frame.pending.is_empty());
+    assert!(group.replicas[1].core.frame.requests.is_empty());
     for _ in 0..6 {
         assert!(asks(&group));
         group.fire(1, |timer| *timer == Timer::Asks);
@@ -193,7 +193,7 @@ fn a_replica_that_enters_a_view_forgets_old_asks_for_a_later_one() {
     group.leave(&[2], View(1), true);
     let mut out = Effects::default();
     let core = &mut group.replicas[2].core;
-    core.frame.hear_ask(ReplicaId(0), View(2), Signature([0; 64]));
+    core.frame.view_requests.hear(ReplicaId(0), View(2), Signature([0; 64]));
     core.try_leave(&mut out);
     group.carry_out(ReplicaId(2), out);
     for _ in 0..=ASK_AGE_MAX {
@@ -208,7 +208,7 @@ fn a_replica_that_enters_a_view_forgets_old_asks_for_a_later_one() {
 
 /// Whether an ask of one replica counts at another.
 fn is_heard(group: &Group, of: u16, at: usize) -> bool {
-    group.replicas[at].core.frame.asks.of(ReplicaId(of)).is_some()
+    group.replicas[at].core.frame.view_requests.of(ReplicaId(of)).is_some()
 }
 
 fn tick(group: &mut Group, id: u16) {

@@ -21,7 +21,7 @@ struct Body {
     fetched: BTreeMap<Digest, Arc<Envelope>>,
     /// Whether it breaks the limits of a batch, so that it will never be complete.
     oversize: bool,
-    /// The highest slot as whose the log has it, see [`Bodies::keep`].
+    /// The highest slot as whose the log has it, see [`BatchStore::keep`].
     kept: Option<Slot>,
 }
 
@@ -31,13 +31,13 @@ struct Held {
     envelope: Arc<Envelope>,
     /// Complete batches that name it.
     batches: usize,
-    /// Whether the log has it, see [`Bodies::keep_named`].
+    /// Whether the log has it, see [`BatchStore::keep_named`].
     kept: bool,
 }
 
 /// Batches that some slot in the window orders.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Bodies {
+pub struct BatchStore {
     bodies: BTreeMap<Digest, Body>,
     /// Digests of the batches that are not complete.
     wanted: BTreeSet<Digest>,
@@ -46,6 +46,8 @@ pub struct Bodies {
     held: BTreeMap<Digest, Held>,
     /// Batches that are not complete and have their proposal, by the envelopes that it names.
     lacking: BTreeMap<Digest, BTreeSet<Digest>>,
+    /// Whether the timer runs after which missing envelopes are asked for.
+    is_timed: bool,
 }
 
 /// What is missing from a batch.
@@ -57,7 +59,17 @@ pub enum Missing {
     Envelopes(Vec<Digest>),
 }
 
-impl Bodies {
+impl BatchStore {
+    /// Whether to arm the timer after which missing envelopes are asked for.
+    pub const fn start_timer(&mut self) -> bool {
+        !core::mem::replace(&mut self.is_timed, true)
+    }
+
+    /// That timer ran out.
+    pub const fn timer_expired(&mut self) {
+        self.is_timed = false;
+    }
+
     /// Notes that a slot orders the batch of this digest.
     pub fn want(&mut self, slot: Slot, digest: Digest) {
         let wanted = &mut self.wanted;

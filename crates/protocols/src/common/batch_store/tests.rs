@@ -27,7 +27,7 @@ fn what_a_complete_batch_names_is_passed_on_and_completes_others() {
     let (shared, other, whole) = (envelope(1, 1), envelope(2, 1), envelope(3, 1));
     let first = proposal(vec![Item::Whole(whole.clone()), named(&shared)]);
     let second = proposal(vec![named(&shared), named(&other)]);
-    let mut bodies = Bodies::default();
+    let mut bodies = BatchStore::default();
     let find = |digest: &Digest| (shared.digest == *digest).then(|| shared.clone());
     bodies.want(Slot(1), first.digest());
     assert!(!bodies.offer(&first, find) && bodies.is_complete());
@@ -49,13 +49,13 @@ fn what_is_named_is_kept_once_until_the_log_is_cut() {
         |digest: &Digest| [&small, &large].into_iter().find(|it| it.digest == *digest).cloned();
     let first = proposal(vec![named(&small)]);
     let second = proposal(vec![named(&large), named(&small)]);
-    let mut bodies = Bodies::default();
+    let mut bodies = BatchStore::default();
     for (slot, proposal) in [(1, &first), (2, &second)] {
         bodies.want(Slot(slot), proposal.digest());
         assert!(bodies.keep_named(&proposal.digest()).is_empty(), "it is not complete");
         bodies.offer(proposal, find);
     }
-    let keep = |bodies: &mut Bodies| {
+    let keep = |bodies: &mut BatchStore| {
         let kept = [&first, &second].map(|proposal| bodies.keep_named(&proposal.digest()));
         let again = bodies.keep_named(&second.digest());
         assert!(again.is_empty(), "once");
@@ -78,12 +78,12 @@ fn what_is_named_is_kept_once_until_the_log_is_cut() {
 fn what_is_too_much_for_a_batch_is_never_complete() {
     let large: Vec<_> = (1..=3).map(|number| envelope(number, 1 << 20)).collect();
     let names = proposal(large.iter().map(named).collect());
-    let mut bodies = Bodies::default();
+    let mut bodies = BatchStore::default();
     bodies.want(Slot(1), names.digest());
     let find = |digest: &Digest| large.iter().find(|it| it.digest == *digest).cloned();
     assert!(bodies.offer(&names, find), "all of it is here");
     assert!(bodies.get(&names.digest()).is_none() && bodies.missing(9, 0).is_empty());
-    let mut bodies = Bodies::default();
+    let mut bodies = BatchStore::default();
     bodies.want(Slot(1), names.digest());
     assert!(!bodies.offer(&names, nothing));
     for envelope in &large {

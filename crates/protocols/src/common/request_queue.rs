@@ -83,7 +83,7 @@ struct Line {
     bytes: usize,
     /// What it may still have proposed before it is the next one's turn.
     credit: usize,
-    /// Where it stands in [`Pending::turns`].
+    /// Where it stands in [`RequestQueue::turns`].
     turn: Option<u64>,
 }
 
@@ -98,9 +98,18 @@ pub enum Added {
     Full,
 }
 
+/// What to do about the request timer: it is of one envelope at a time, by arrival number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retime {
+    /// The timer to disarm.
+    pub disarm: Option<u64>,
+    /// The timer to arm.
+    pub arm: Option<u64>,
+}
+
 /// The table. Bounded in envelopes and in bytes, together and for each client.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Pending {
+pub struct RequestQueue {
     clients: BTreeMap<ClientId, Line>,
     /// The same envelopes by digest.
     by_digest: BTreeMap<Digest, Arc<Envelope>>,
@@ -112,9 +121,11 @@ pub struct Pending {
     next_turn: u64,
     next_arrival: u64,
     bytes: usize,
+    /// The arrival number for which the request timer runs.
+    timer: Option<u64>,
 }
 
-impl Pending {
+impl RequestQueue {
     /// Takes an envelope that a backup passed on; gives also what had to make room for it, whose
     /// client is to try again later.
     pub fn add_passed_on(
@@ -277,7 +288,7 @@ impl Pending {
     /// Forgets everything: after a state transfer nobody here knows what was executed. Clients
     /// send again what they still want.
     pub fn clear(&mut self) {
-        *self = Self { next_arrival: self.next_arrival, ..Self::default() };
+        *self = Self { next_arrival: self.next_arrival, timer: self.timer, ..Self::default() };
     }
 
     /// Takes a look: envelopes that were here at the last one too are to be passed on to the
@@ -372,6 +383,25 @@ impl Pending {
             .iter()
             .find(|(_, d)| self.by_digest.contains_key(d))
             .map(|(arrival, _)| *arrival)
+    }
+
+    /// The request timer is to run for the oldest envelope, on a replica that `judges` the primary.
+    /// None if it does already.
+    pub fn retime(&mut self, judges: bool) -> Option<Retime> {
+        let arm = if judges { self.oldest() } else { None };
+        let disarm = core::mem::replace(&mut self.timer, arm);
+        (disarm != arm).then_some(Retime { disarm, arm })
+    }
+
+    /// The time of the oldest envelope begins anew. Gives the timer to disarm.
+    pub const fn stop_timer(&mut self) -> Option<u64> {
+        self.timer.take()
+    }
+
+    /// Whether the request timer runs, or has run out and its envelope still waits.
+    #[must_use]
+    pub const fn is_timed(&self) -> bool {
+        self.timer.is_some()
     }
 
     /// Envelopes that have waited for a tick, and again at every fourth: time to pass them on to
