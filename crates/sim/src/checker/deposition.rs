@@ -1,6 +1,10 @@
 //! `f` liars depose nobody: once nothing goes wrong any more but what faulty replicas do, a correct
 //! replica gives a view up because others ask for another one only if a correct one did so lately.
 //! What was asked and withdrawn long ago is no reason.
+//!
+//! One bound is left (`docs/decisions/0007-asks-that-still-stand.md`): a faulty replica that shows
+//! such an ask and its own VIEW-CHANGE for two seconds cannot be told from a correct one that was
+//! left behind. A correct replica that follows it says so, and others may follow that one.
 
 use super::{Broken, Verdict};
 use crate::time::Micros;
@@ -16,6 +20,9 @@ const LATELY: Micros = 4_000_000;
 /// The reason that replicas give who leave because of what others ask.
 const REASON: &str = "others asked for it";
 
+/// The reason of a replica that follows one that left alone.
+const FOLLOWED: &str = "a replica had been left behind";
+
 /// Looks at who asks, and at the views that correct replicas enter.
 #[derive(Debug)]
 pub struct Deposition {
@@ -23,13 +30,15 @@ pub struct Deposition {
     from: Option<Micros>,
     /// When a correct replica asked last, or repeated that it does.
     asked: Option<Micros>,
+    /// When a correct replica last followed one that left alone.
+    followed: Option<Micros>,
 }
 
 impl Deposition {
     /// For a world in which this is so from some moment on, or never.
     #[must_use]
     pub const fn new(from: Option<Micros>) -> Self {
-        Self { from, asked: None }
+        Self { from, asked: None, followed: None }
     }
 
     /// A correct replica asks for another view, or repeats that it does.
@@ -41,10 +50,13 @@ impl Deposition {
     ///
     /// # Errors
     /// If it left the one before because of asks that nobody correct stands by.
-    pub fn entered(&self, id: ReplicaId, view: View, reason: &str, now: Micros) -> Verdict {
+    pub fn entered(&mut self, id: ReplicaId, view: View, reason: &str, now: Micros) -> Verdict {
         let calm = self.from.is_some_and(|from| now > from + LATELY);
-        let lately = self.asked.is_some_and(|asked| now <= asked + LATELY);
-        if !calm || lately || reason != REASON {
+        if reason == FOLLOWED {
+            self.followed = Some(now);
+        }
+        let lately = |at: Option<Micros>| at.is_some_and(|at| now <= at + LATELY);
+        if !calm || lately(self.asked) || lately(self.followed) || reason != REASON {
             return Ok(());
         }
         let last = self.asked.map_or(0, |asked| asked / 1_000);
@@ -63,14 +75,22 @@ mod tests {
 
     #[test]
     fn an_ask_is_a_reason_for_a_while() {
-        let enter = |it: &Deposition, now| it.entered(ReplicaId(1), View(1), REASON, now);
+        let enter = |it: &mut Deposition, now| it.entered(ReplicaId(1), View(1), REASON, now);
         let mut checker = Deposition::new(Some(1_000_000));
-        enter(&checker, 4_000_000).unwrap();
+        enter(&mut checker, 4_000_000).unwrap();
         checker.asked(6_000_000);
-        enter(&checker, 9_000_000).unwrap();
-        let broken = enter(&checker, 11_000_000).unwrap_err();
+        enter(&mut checker, 9_000_000).unwrap();
+        let broken = enter(&mut checker, 11_000_000).unwrap_err();
         assert!(broken.property == PROPERTY && broken.detail.contains("r1"), "{broken}");
         checker.entered(ReplicaId(1), View(1), "the group had moved on", 11_000_000).unwrap();
-        enter(&Deposition::new(None), 11_000_000).unwrap();
+        enter(&mut Deposition::new(None), 11_000_000).unwrap();
+    }
+
+    #[test]
+    fn who_follows_a_replica_that_left_alone_may_be_followed_for_a_while() {
+        let mut checker = Deposition::new(Some(1_000_000));
+        checker.entered(ReplicaId(2), View(2), FOLLOWED, 20_000_000).unwrap();
+        checker.entered(ReplicaId(0), View(2), REASON, 20_100_000).unwrap();
+        checker.entered(ReplicaId(0), View(3), REASON, 25_000_000).unwrap_err();
     }
 }
