@@ -102,7 +102,7 @@ impl<D: Disk> Machine<'_, D> {
         self.executor.lookups(envelope).all(|known| known != Lookup::New)
     }
 
-    /// What is known of an envelope's requests that are settled.
+    /// What this replica knows of an envelope's requests that are settled.
     pub(crate) fn settled<'a>(
         &'a self,
         envelope: &'a Envelope,

@@ -245,7 +245,7 @@ impl<D: Disk> Machine<'_, D> {
         };
         let Parts { core, pillar_cores } = starting.start(membership, fetch, memory);
         self.engine.effects = core.effects;
-        // What they were to be told is of the epoch before.
+        // The messages that pillars were to be sent belong to the epoch before.
         self.to_pillars.clear();
         self.begin_pillars(membership, verifier, pillar_cores);
         core.core

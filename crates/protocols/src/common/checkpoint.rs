@@ -65,7 +65,7 @@ impl<S: Vouched> Checkpoints<S> {
         }
     }
 
-    /// What was executed since the stable checkpoint, in bytes.
+    /// The bytes that this replica executed since the stable checkpoint.
     #[must_use]
     pub fn executed_bytes(&self) -> usize {
         self.extent.bytes()

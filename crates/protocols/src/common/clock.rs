@@ -35,7 +35,7 @@ pub enum Heard {
     Nothing,
     /// What waited may go on.
     Over,
-    /// What waits is ahead even now, which is its proposer's doing.
+    /// The proposal is still ahead of the clock, so its proposer is at fault.
     Early(ReplicaId, Ahead),
 }
 
@@ -52,8 +52,8 @@ impl ClockWait {
         Some(early.clamp(1, 1_000) as u32)
     }
 
-    /// The host said the time. It may not have for a while, at the start or after a pause, so only
-    /// what is ahead of the clock even now is its proposer's doing.
+    /// The host said the time. It may not have for a while, at the start or after a pause, so a
+    /// proposer is at fault only if its proposal is still ahead of the clock.
     pub fn hear(&mut self, now: Millis) -> Heard {
         let Some(ahead) = &mut self.ahead else { return Heard::Nothing };
         if !is_ahead(ahead.time, now) {

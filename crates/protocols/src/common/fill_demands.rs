@@ -40,7 +40,7 @@ impl FillDemands {
         demanded.max(executed).next().0..=last.0
     }
 
-    /// The primary can fill these slots from now on. What it heard of long ago it can fill at once.
+    /// The primary can fill these slots from now on: at once if it has known of them for long.
     pub fn demand(&mut self, slots: RangeInclusive<u64>, now: Millis, work: Work) {
         for slot in slots.map(Slot) {
             let at = self.heard.iter().find(|(heard, _)| *heard >= slot).map_or(now, |(_, at)| *at);

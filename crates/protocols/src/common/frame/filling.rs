@@ -22,13 +22,13 @@ impl<C: Framed> Frame<C> {
         self.executed < slot && (self.to_fill.upto() < slot || demands())
     }
 
-    /// Who is behind cannot tell what the primary has filled.
+    /// A replica that is behind cannot tell which slots the primary has filled.
     fn may_judge_filling(&self) -> bool {
         self.judges() && !self.is_behind()
     }
 
     /// The last slot that the primary can order now: as many as it has under way at most, so that
-    /// whoever runs far ahead elsewhere does not make it look slow. What is beyond the window lacks
+    /// a pillar that runs far ahead does not make it look slow. A slot beyond the window lacks
     /// votes, and not a proposal.
     fn reach(&self) -> Slot {
         let reach = Slot(self.executed.0.saturating_add(self.tuning.proposals_in_flight));
@@ -53,7 +53,7 @@ impl<C: Framed> Frame<C> {
         self.arm_fill_timer(out);
     }
 
-    /// What was to be filled is executed. Who is behind cannot tell.
+    /// Slots that the primary was to fill are executed. A replica that is behind cannot tell.
     pub(super) fn note_filled(&mut self) {
         if self.is_behind() {
             self.monitor.forget_slots();
