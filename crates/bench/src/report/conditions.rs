@@ -5,7 +5,7 @@ use pentarchy_cluster::config::{Durability, request_mode_name};
 use serde::Serialize;
 use std::fmt;
 
-/// In words and numbers, as `docs/benchmarks.md` describes them.
+/// In words and numbers, as a part of `--json`.
 #[derive(Serialize, Debug)]
 pub struct Conditions {
     /// Bytes that a request carries, or a value that is written.

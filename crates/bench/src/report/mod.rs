@@ -1,5 +1,5 @@
-//! From samples to figures. This is also the shape of `--json`, which `docs/benchmarks.md`
-//! describes: a change of meaning raises [`FORMAT`].
+//! From samples to figures. This is also the shape of `--json`, whose readers `docs/benchmarks.md`
+//! sends here: a change of meaning raises [`FORMAT`].
 
 mod conditions;
 mod csv;
