@@ -1,5 +1,5 @@
-//! What others notice of a flood. Measures, and asserts only that all are served: the figures are
-//! for `docs/several-hosts.md`. Run it alone, on a machine that does nothing else:
+//! What others notice of a flood. Measures, and asserts only that all are served.
+//! `docs/several-hosts.md` links here. Run it alone, on a machine that does nothing else:
 //!
 //! ```console
 //! PENTARCHY_TEST_FLOOD=1 cargo test --release -p pentarchy --test it -- --nocapture flood
