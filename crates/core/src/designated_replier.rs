@@ -9,27 +9,9 @@
 use crate::digest::Digest;
 use crate::ids::{ClientId, ReplicaId};
 use crate::ports::client::{Outcome, Reply};
-use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::vec::Vec;
 
-/// The result of a request, by its digest.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ResultDigest {
-    /// The request's number.
-    pub number: u64,
-    /// Digest of the result.
-    pub digest: Digest,
-}
-
-impl Wire for ResultDigest {
-    fn encode(&self, to: &mut Writer) {
-        to.u64(self.number);
-        self.digest.encode(to);
-    }
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { number: from.u64()?, digest: Digest::decode(from)? })
-    }
-}
+pub use crate::ports::client::ResultDigest;
 
 /// The replica of `n` that tells a client the result of the request with this number.
 #[must_use]

@@ -62,6 +62,7 @@ mod roster;
 pub mod service;
 pub mod sessions;
 pub mod snapshot;
+mod status;
 pub mod succession;
 pub mod transfer;
 pub mod tree;

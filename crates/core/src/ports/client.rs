@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use crate::auth::Signature;
-use crate::designated_replier::ResultDigest;
 use crate::digest::Digest;
 use crate::ids::{Slot, View};
 use crate::limits::{
@@ -151,6 +150,26 @@ impl Wire for Reply {
             _ => return Err(Malformed),
         };
         Ok(Self { number, outcome })
+    }
+}
+
+/// The result of a request, by its digest. A replica tells a client this instead of a [`Reply`] if
+/// another replica tells the result ([`designated_replier`](crate::designated_replier)).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ResultDigest {
+    /// The request's number.
+    pub number: u64,
+    /// Digest of the result.
+    pub digest: Digest,
+}
+
+impl Wire for ResultDigest {
+    fn encode(&self, to: &mut Writer) {
+        to.u64(self.number);
+        self.digest.encode(to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { number: from.u64()?, digest: Digest::decode(from)? })
     }
 }
 

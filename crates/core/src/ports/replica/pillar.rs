@@ -4,7 +4,7 @@
 
 use crate::batch::Batch;
 use crate::ids::{ReplicaId, Slot};
-use crate::protocol::Status;
+use crate::status::Status;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
