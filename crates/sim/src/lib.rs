@@ -29,6 +29,7 @@ pub mod device;
 pub mod devices;
 pub mod disk;
 pub mod explorer;
+mod factories;
 pub mod hostile;
 #[cfg(feature = "mutants")]
 pub mod museum;
@@ -46,6 +47,7 @@ pub mod run;
 pub mod service;
 pub mod shrink;
 pub mod strategies;
+mod summary;
 pub mod swarm;
 pub mod time;
 pub mod trace;

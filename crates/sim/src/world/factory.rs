@@ -1,7 +1,7 @@
 //! What a simulated replica goes from epoch to epoch with.
 
 use crate::crypto::{Crypto, Keys};
-use crate::run::Factories;
+use crate::factories::Factories;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
