@@ -4,7 +4,7 @@
 //! where execution is constantly behind, it always is. So the merger compares what pillars say is
 //! vouched for with the states that execution comes to, whichever is there first.
 
-use super::merger::Merger;
+use super::merger::{Merger, VOUCHED_MAX};
 use super::merging::note;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaSet, Slot};
@@ -12,10 +12,6 @@ use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::Effects;
-
-/// Rows of which a digest is kept until execution comes to them: the lowest ones. Of those that
-/// follow while there are so many none is.
-pub(super) const VOUCHED_MAX: usize = 16;
 
 impl Merger {
     /// A quorum vouches for this state after a row.

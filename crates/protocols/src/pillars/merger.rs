@@ -2,7 +2,6 @@
 //! it knows what they told it, which may be late, and tells them what may come late. The argument
 //! is in `docs/protocols/pillars.md`.
 
-use super::comparing::VOUCHED_MAX;
 use super::merge::{Merge, Rows};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -21,6 +20,10 @@ use pentarchy_core::protocol::{
     Setup, Status, Tuning,
 };
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
+
+/// Rows of which a digest is kept until execution comes to them: the lowest ones. Of those that
+/// follow while there are so many none is.
+pub(super) const VOUCHED_MAX: usize = 16;
 
 /// What a pillar has asked its host to fetch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -79,7 +82,8 @@ pub struct Merger {
     pub(super) tuning: Tuning,
     pub(super) merge: Merge,
     pub(super) pillars: Vec<Known>,
-    /// States that are vouched for, by row, until execution comes to them: of so many rows at most.
+    /// States that are vouched for, by row, until execution comes to them: of [`VOUCHED_MAX`] rows
+    /// at most.
     pub(super) vouched: BTreeMap<Slot, Digest>,
     /// The last row of which the host was told that its state is not the group's, until another one
     /// is installed.
