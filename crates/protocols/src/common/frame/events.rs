@@ -18,7 +18,7 @@ use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output, speculation};
-use pentarchy_core::protocol::{Effects, Memory, Setup};
+use pentarchy_core::protocol::{Effects, Memory, Setup, To};
 use pentarchy_core::request::Envelope;
 
 /// See the [module](self).
@@ -88,6 +88,26 @@ pub trait Events: Core {
             }
             Timer::Fill(slot) => self.frame_mut().on_fill_timeout(slot, out),
         }
+    }
+
+    /// A tick: repair what can be repaired from here, then tell the others where this replica is.
+    fn on_resend(&mut self, out: &mut Effects<Self>) {
+        self.frame_mut().peers.begin_tick();
+        self.check_behind(out);
+        let frame = self.frame_mut();
+        frame.repeat_ask(out);
+        frame.forward_requests(out);
+        if !frame.bodies.is_complete() {
+            let requests = &frame.requests;
+            frame.bodies.retry(|digest| requests.find(digest));
+            self.bodies_changed(out);
+            let frame = self.frame();
+            frame.ask_missing(To::One(frame.peers.peer_of_tick()), out);
+        }
+        self.on_tick(out);
+        self.frame().repeat_checkpoint(out);
+        Frame::send(To::Others, Shared::Report(self.report()), out);
+        self.arm_resend_if_unsettled(out);
     }
 
     /// The host says something.

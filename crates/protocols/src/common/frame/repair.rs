@@ -4,7 +4,6 @@
 //! sends it to nobody again.
 
 use super::Frame;
-use super::checkpointing::Checkpointing;
 use super::hooks::{Core, Framed};
 use crate::common::message::{Report, Shared};
 use crate::common::timer::Timer;
@@ -87,26 +86,6 @@ pub trait Repair: Core {
         }
     }
 
-    /// A tick: repair what can be repaired from here, then tell the others where this replica is.
-    fn on_resend(&mut self, out: &mut Effects<Self>) {
-        self.frame_mut().peers.begin_tick();
-        self.check_behind(out);
-        let frame = self.frame_mut();
-        frame.repeat_ask(out);
-        frame.forward_requests(out);
-        if !frame.bodies.is_complete() {
-            let requests = &frame.requests;
-            frame.bodies.retry(|digest| requests.find(digest));
-            self.bodies_changed(out);
-            let frame = self.frame();
-            frame.ask_missing(To::One(frame.peers.peer_of_tick()), out);
-        }
-        self.on_tick(out);
-        self.frame().repeat_checkpoint(out);
-        Frame::send(To::Others, Shared::Report(self.report()), out);
-        self.arm_resend_if_unsettled(out);
-    }
-
     /// A peer says where it is.
     fn on_report(&mut self, from: ReplicaId, report: Report<Self::More>, out: &mut Effects<Self>) {
         let frame: &mut Frame<Self> = self.frame_mut();
@@ -169,14 +148,14 @@ impl<C: Framed> Frame<C> {
     }
 
     /// Asks for another view again, if it still does.
-    fn repeat_ask(&self, out: &mut Effects<C>) {
+    pub(super) fn repeat_ask(&self, out: &mut Effects<C>) {
         if let Some(ask) = self.view_requests.to_repeat(self.view) {
             out.relay(To::Others, ask);
         }
     }
 
     /// Signs its last state again, if it is not stable.
-    fn repeat_checkpoint(&self, out: &mut Effects<C>) {
+    pub(super) fn repeat_checkpoint(&self, out: &mut Effects<C>) {
         if let Some((slot, state)) = self.checkpoints.latest_mine() {
             let signed = self.checkpoints.signed_by(self.me, slot);
             if slot > self.stable.slot && signed {
