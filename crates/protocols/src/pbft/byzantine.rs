@@ -31,8 +31,9 @@
 mod knowledge;
 
 use super::certificate::{Claim, Claims, Member, NewView, Prepared, Start, ViewChange};
-use super::message::{Message, STATEMENTS, Shared, prepare_statement};
+use super::message::{Message, Shared};
 use super::seal::Seal;
+use super::statements::{STATEMENTS, prepare_statement};
 use crate::common::certificate::CheckpointProof;
 use crate::common::lies::{Made, Told, decode, encode, false_state};
 use alloc::boxed::Box;

@@ -2,8 +2,8 @@
 //! here is free of replica state: whether a certificate is good depends on its bytes and the
 //! membership alone.
 
-use super::message::{STATEMENTS, prepare_statement};
 use super::seal::Seal;
+use super::statements::{STATEMENTS, prepare_statement};
 use crate::common::certificate::{Check, CheckpointProof};
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,8 +1,9 @@
-//! What replicas say to each other, and what each statement covers.
+//! What replicas say to each other.
 
 use super::certificate::{Claims, NewView, ViewChange};
 use super::seal::Seal;
-use crate::common::message::{self, More, Statements};
+use super::statements::{STATEMENTS, prepare_statement};
+use crate::common::message::{self, More};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -79,10 +80,6 @@ impl Wire for Certified {
     }
 }
 
-/// What replicas sign beside votes and view changes, whatever these convince by.
-pub const STATEMENTS: Statements =
-    Statements { request_view_change: "pbft request-view-change", checkpoint: "pbft checkpoint" };
-
 /// One line for traces.
 impl<S: Seal> fmt::Debug for Message<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,13 +103,6 @@ impl<S: Seal> fmt::Debug for Message<S> {
             Self::Shared(message) => message.fmt(f),
         }
     }
-}
-
-/// What votes cover, the primary's PRE-PREPARE among them: a quorum of seals under it is a
-/// certificate. The batch enters by its digest, so that the header convinces without the body.
-#[must_use]
-pub fn prepare_statement(domain: &Domain, view: View, slot: Slot, batch: &Digest) -> Digest {
-    domain.statement("pbft prepare").u64(view.0).u64(slot.0).digest(batch).finish()
 }
 
 impl<S: Seal> protocol::Message for Message<S> {

@@ -54,6 +54,7 @@ mod redundant;
 mod replica;
 mod resend;
 mod seal;
+mod statements;
 mod tentative;
 mod variant;
 mod view_change;

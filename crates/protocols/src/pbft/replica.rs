@@ -1,9 +1,10 @@
 //! The replica: its state, and where each event goes.
 
 use super::certificate::{NewView, Prepared, Start, ViewChange};
-use super::message::{Certified, Message, STATEMENTS, Shared};
+use super::message::{Certified, Message, Shared};
 use super::record::Record;
 use super::seal::Seal;
+use super::statements::STATEMENTS;
 use super::variant::{Decided, Variant};
 use crate::common::certificate::Check;
 use crate::common::checks::batch;
