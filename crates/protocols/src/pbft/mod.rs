@@ -49,6 +49,7 @@ mod descriptor;
 mod explore;
 mod message;
 mod ordering;
+mod recall;
 mod record;
 mod redundant;
 mod replica;
@@ -66,9 +67,9 @@ pub use descriptor::{DESCRIPTOR, HYBRID, TENTATIVE};
 pub use explore::is_settled;
 pub use message::{Certified, Message};
 pub use record::Record;
-pub use replica::Pbft;
+pub use replica::{HybridPbft, Pbft, TentativePbft};
 pub use seal::Seal;
-pub use variant::{Decided, HybridPbft, Tentative, TentativePbft, Trusted, Variant};
+pub use variant::{Decided, Tentative, Trusted, Variant};
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use super::message::{Certified, Message, Shared};
 use super::record::Record;
 use super::seal::Seal;
 use super::statements::STATEMENTS;
-use super::variant::{Decided, Variant};
+use super::variant::{Decided, Tentative, Trusted, Variant};
 use crate::common::certificate::Check;
 use crate::common::checks::batch;
 use crate::common::extent::Extent;
@@ -106,6 +106,12 @@ pub struct Pbft<V: Variant = Decided> {
     /// The last slot that was executed, if that may be taken back.
     pub(super) tried: Option<Tried>,
 }
+
+/// PBFT that executes what is prepared.
+pub type TentativePbft = Pbft<Tentative>;
+
+/// PBFT whose votes and view changes convince by trusted MACs.
+pub type HybridPbft = Pbft<Trusted>;
 
 /// A slot that was executed as it was prepared, and is not decided.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

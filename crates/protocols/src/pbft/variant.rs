@@ -1,6 +1,5 @@
 //! PBFT, with tentative execution, and with trusted MACs.
 
-use super::replica::Pbft;
 use super::seal::Seal;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::counter::{Counter, TrustedMac};
@@ -64,9 +63,3 @@ impl Variant for Trusted {
     const TENTATIVE: bool = false;
     type Seal = TrustedMac;
 }
-
-/// PBFT that executes what is prepared.
-pub type TentativePbft = Pbft<Tentative>;
-
-/// PBFT whose votes and view changes convince by trusted MACs.
-pub type HybridPbft = Pbft<Trusted>;
