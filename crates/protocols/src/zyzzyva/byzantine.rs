@@ -33,8 +33,10 @@
 
 mod knowledge;
 
-use super::certificate::{Confirmed, Member, Misbehaviour, NewView, Order, Stable, ViewChange};
-use super::message::{Message, STATEMENTS, Shared, confirm_statement};
+use super::certificate::{Confirmed, Misbehaviour, Order, Stable, ViewChange};
+use super::message::{Message, Shared};
+use super::new_view::{Member, NewView};
+use super::statements::{STATEMENTS, confirm_statement};
 use super::table::Table;
 use super::variant::{Kind, Variant};
 use crate::common::certificate::CheckpointProof;

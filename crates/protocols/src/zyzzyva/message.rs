@@ -1,7 +1,9 @@
-//! What replicas say to each other, and clients to them, and what each statement covers.
+//! What replicas say to each other, and clients to them.
 
-use super::certificate::{Committed, Confirmed, Misbehaviour, NewView, Reached, ViewChange};
-use crate::common::message::{self, More, Statements, decode_flag};
+use super::certificate::{Committed, Confirmed, Misbehaviour, Reached, ViewChange};
+use super::new_view::NewView;
+use super::statements::{STATEMENTS, confirm_statement, order_statement, vote_statement};
+use crate::common::message::{self, More, decode_flag};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -97,12 +99,6 @@ impl Wire for Standing {
     }
 }
 
-/// What replicas sign beside orders, votes and view changes.
-pub const STATEMENTS: Statements = Statements {
-    request_view_change: "zyzzyva request-view-change",
-    checkpoint: "zyzzyva checkpoint",
-};
-
 /// One line for traces.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,36 +133,6 @@ impl fmt::Debug for Message {
             Self::Shared(message) => message.fmt(f),
         }
     }
-}
-
-/// What an ORDER-REQ's signature covers. The batch enters by its digest.
-#[must_use]
-pub fn order_statement(
-    domain: &Domain,
-    view: View,
-    slot: Slot,
-    parent: &Digest,
-    batch: &Digest,
-) -> Digest {
-    let mut hasher = domain.statement("zyzzyva order");
-    hasher.u64(view.0).u64(slot.0).digest(parent).digest(batch).finish()
-}
-
-fn place_statement(domain: &Domain, kind: &'static str, place: &Place) -> Digest {
-    let mut hasher = domain.statement(kind);
-    hasher.u64(place.view.0).u64(place.slot.0).digest(&place.history).finish()
-}
-
-/// What the signature under an answer covers: a quorum of them is a commit certificate.
-#[must_use]
-pub fn vote_statement(domain: &Domain, place: &Place) -> Digest {
-    place_statement(domain, "zyzzyva response", place)
-}
-
-/// What a CONFIRM's signature covers.
-#[must_use]
-pub fn confirm_statement(domain: &Domain, place: &Place) -> Digest {
-    place_statement(domain, "zyzzyva view-confirm", place)
 }
 
 impl protocol::Message for Message {

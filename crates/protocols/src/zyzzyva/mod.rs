@@ -54,6 +54,7 @@ mod convict;
 mod descriptor;
 mod explore;
 mod message;
+mod new_view;
 mod ordering;
 mod record;
 mod redundant;
@@ -61,18 +62,18 @@ mod replica;
 mod resend;
 mod shown;
 mod start;
+mod statements;
 mod table;
 mod variant;
 mod view_change;
 
 pub use byzantine::Byzantine;
-pub use certificate::{
-    Committed, Confirmed, Member, Misbehaviour, NewView, Reached, Stable, ViewChange,
-};
+pub use certificate::{Committed, Confirmed, Misbehaviour, Reached, Stable, ViewChange};
 pub use client::Proving;
 pub use descriptor::{DESCRIPTOR, FIVE, HASTY, PLAIN, PRINTED, SIGNED};
 pub use explore::is_settled;
 pub use message::{Message, Standing};
+pub use new_view::{Member, NewView};
 pub use record::Record;
 pub use replica::Zyzzyva;
 pub use start::Start;

@@ -11,8 +11,9 @@
 //! needed are persisted again, so that the log can be cut below (`renew.rs`). What was told again
 //! may break off anywhere.
 
-use super::certificate::{Committed, Confirmed, NewView, Reached, Stable, ViewChange};
+use super::certificate::{Committed, Confirmed, Reached, Stable, ViewChange};
 use super::message::Message;
+use super::new_view::NewView;
 use super::replica::{Phase, Zyzzyva};
 use super::variant::Variant;
 use crate::common::frame::execution::Execution;

@@ -1,9 +1,11 @@
 //! The replica: its state, and where each event goes.
 
-use super::certificate::{Committed, Confirmed, NewView, ViewChange, extended};
-use super::message::{Message, STATEMENTS, Shared, Standing};
+use super::certificate::{Committed, Confirmed, ViewChange, extended};
+use super::message::{Message, Shared, Standing};
+use super::new_view::NewView;
 use super::record::Record;
 use super::start::Start;
+use super::statements::STATEMENTS;
 use super::table::Table;
 use super::variant::{Three, Variant};
 use crate::common::certificate::Check;

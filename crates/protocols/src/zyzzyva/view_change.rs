@@ -1,8 +1,9 @@
 //! Changing the primary: ask, leave, open, confirm, enter (section 3.5, with the repairs that
 //! `docs/protocols/zyzzyva.md` argues for).
 
-use super::certificate::{Confirmed, Member, NewView, ViewChange, members_needed};
+use super::certificate::{Confirmed, ViewChange};
 use super::message::Message;
+use super::new_view::{Member, NewView, members_needed};
 use super::record::Record;
 use super::replica::{OwnMessages, Phase, SlotState, Zyzzyva};
 use super::start::Start;

@@ -1,8 +1,9 @@
 //! What a liar has heard.
 
 use super::super::certificate::extended;
-use super::super::certificate::{Committed, Confirmed, Member, NewView, Reached, ViewChange};
+use super::super::certificate::{Committed, Confirmed, Reached, ViewChange};
 use super::super::message::{Message, Shared};
+use super::super::new_view::{Member, NewView};
 use super::super::table::Table;
 use crate::common::lies::{Hearsay, KEPT_MAX, Made, keep};
 use alloc::collections::BTreeMap;
