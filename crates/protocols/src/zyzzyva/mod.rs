@@ -56,6 +56,7 @@ mod explore;
 mod message;
 mod new_view;
 mod ordering;
+mod recall;
 mod record;
 mod redundant;
 mod replica;
