@@ -1,10 +1,10 @@
-//! What replicas say to each other, and what each statement covers.
+//! What replicas say to each other.
 
 use super::certificate::{NewView, ViewChange};
+use super::statements::{TERMS, acknowledge_statement, enter_statement};
 use crate::common::counters::certificate::Opened;
 use crate::common::counters::order::Order;
-use crate::common::counters::{Bug, Terms};
-use crate::common::message::{self, More, Statements, decode_flag};
+use crate::common::message::{self, More, decode_flag};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,7 +12,6 @@ use pentarchy_core::auth::Auth;
 use pentarchy_core::counter::Position;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaSet, Slot, View};
-use pentarchy_core::mutant;
 use pentarchy_core::protocol::{self, Topic};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
@@ -86,44 +85,6 @@ impl Wire for Steps {
     }
 }
 
-/// Names and numbers of MinBFT. Its slots come behind ENTER, which is a view's first commitment.
-pub const TERMS: Terms = Terms {
-    prepare: "minbft prepare",
-    commit: "minbft commit",
-    view_change: "minbft view-change",
-    new_view: "minbft new-view",
-    members: "minbft members",
-    signed: Statements {
-        request_view_change: "minbft request-view-change",
-        checkpoint: "minbft checkpoint",
-    },
-    before_slots: Position::COMMITMENT,
-    has: is_on,
-};
-
-/// Whether a seeded bug is on that all protocols on counters have.
-fn is_on(bug: Bug) -> bool {
-    match bug {
-        Bug::DecideWithF => mutant!("usig.decide-with-f"),
-        Bug::FlightLeaks => mutant!("usig.flight-leaks"),
-        Bug::PrepareOfAnyView => mutant!("usig.prepare-of-any-view"),
-        Bug::CommitOfAnyView => mutant!("usig.commit-of-any-view"),
-        Bug::CommitSkipsGaps => mutant!("usig.commit-skips-gaps"),
-        Bug::CommitsBehindAHole => mutant!("usig.commits-behind-a-hole"),
-        Bug::CommitNotKept => mutant!("usig.commit-not-kept"),
-        Bug::CommitmentNotKeptAgain => mutant!("usig.commitment-not-kept-again"),
-        Bug::OnlyAuthorsRepeat => mutant!("usig.only-authors-repeat"),
-        Bug::HidesLastCommitment => mutant!("usig.hides-last-commitment"),
-        Bug::OmissionNotChecked => mutant!("usig.omission-not-checked"),
-        Bug::MembersNotChecked => mutant!("usig.members-not-checked"),
-        Bug::NewViewOnLowestBase => mutant!("usig.new-view-on-lowest-base"),
-        Bug::NewViewTakesShortest => mutant!("usig.new-view-takes-shortest"),
-        Bug::NothingTakenOver => mutant!("usig.nothing-taken-over"),
-        Bug::OwnPreparesForgotten => mutant!("usig.own-prepares-forgotten"),
-        Bug::SaysNothingAgain => mutant!("usig.says-nothing-again"),
-    }
-}
-
 /// One line for traces.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,12 +108,6 @@ impl fmt::Debug for Message {
             Self::Shared(message) => message.fmt(f),
         }
     }
-}
-
-/// What an ACKNOWLEDGE's certificate covers.
-#[must_use]
-pub fn acknowledge_statement(domain: &Domain, view: View, opening: &Digest) -> Digest {
-    domain.statement("minbft acknowledge").u64(view.0).digest(opening).finish()
 }
 
 impl protocol::Message for Message {
@@ -193,9 +148,7 @@ impl protocol::Message for Message {
             Self::ViewChange(change) => change.statement(domain),
             Self::NewView(opening) => opening.statement(domain),
             Self::Acknowledge { view, opening } => acknowledge_statement(domain, *view, opening),
-            Self::Enter { view, opening } => {
-                domain.statement("minbft enter").u64(view.0).digest(opening).finish()
-            }
+            Self::Enter { view, opening } => enter_statement(domain, *view, opening),
             // The channel vouches for the sender.
             Self::Settle { .. } => Digest::default(),
             Self::Shared(message) => message.statement(domain, &TERMS.signed),

@@ -24,6 +24,7 @@ pub mod record;
 pub mod redundant;
 pub mod replica;
 pub mod resend;
+pub mod statements;
 pub mod variant;
 pub mod view_change;
 

@@ -1,8 +1,9 @@
 //! The replica: its state, and where each event goes.
 
 use super::certificate::{Entry, ViewChange};
-use super::message::{Message, Shared, Steps, TERMS};
+use super::message::{Message, Shared, Steps};
 use super::record::Record;
+use super::statements::TERMS;
 use super::variant::Variant;
 use super::view_change::Opening;
 use crate::common::certificate::Check;
