@@ -1,7 +1,7 @@
 //! The certificates of view changes, and how they are checked. What all protocols on counters have
 //! is in [`crate::common::counters::certificate`].
 
-use super::message::{TERMS, acknowledge_statement};
+use super::statements::{TERMS, acknowledge_statement};
 use crate::common::certificate::Check;
 use crate::common::counters::Terms;
 use crate::common::counters::certificate::{self, Header, Opened, Start};

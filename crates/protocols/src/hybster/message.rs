@@ -1,9 +1,9 @@
-//! What replicas say to each other, and what each statement covers.
+//! What replicas say to each other.
 
 use super::certificate::{NewView, ViewChange, ViewChanges};
+use super::statements::{TERMS, acknowledge_statement, enter_statement};
 use crate::common::counters::order::Order;
-use crate::common::counters::{Bug, Terms};
-use crate::common::message::{self, More, Statements};
+use crate::common::message::{self, More};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -11,7 +11,6 @@ use pentarchy_core::auth::Auth;
 use pentarchy_core::counter::Position;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, View};
-use pentarchy_core::mutant;
 use pentarchy_core::protocol::{self, Topic};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
@@ -78,51 +77,10 @@ impl Wire for Steps {
     }
 }
 
-/// Names and numbers of Hybster. Its slots come behind NEW-VIEW and ENTER: the counter's value for
-/// one is the paper's `[view|slot + 1]`.
-pub const TERMS: Terms = Terms {
-    prepare: "hybster prepare",
-    commit: "hybster commit",
-    view_change: "hybster view-change",
-    new_view: "hybster new-view",
-    members: "hybster members",
-    signed: Statements {
-        request_view_change: "hybster request-view-change",
-        checkpoint: "hybster checkpoint",
-    },
-    before_slots: Position::OPEN,
-    has: is_on,
-};
-
 impl Message {
     /// The view that it opens, if it is a NEW-VIEW.
     pub(super) fn opens(&self) -> Option<View> {
         if let Self::NewView(opening) = self { Some(opening.view()) } else { None }
-    }
-}
-
-/// Whether a seeded bug is on that all protocols on counters have.
-fn is_on(bug: Bug) -> bool {
-    match bug {
-        Bug::DecideWithF => mutant!("hybster.decide-with-f"),
-        Bug::FlightLeaks => mutant!("hybster.flight-leaks"),
-        Bug::PrepareOfAnyView => mutant!("hybster.prepare-of-any-view"),
-        Bug::CommitOfAnyView => mutant!("hybster.commit-of-any-view"),
-        Bug::CommitSkipsGaps => mutant!("hybster.commit-skips-gaps"),
-        Bug::CommitsBehindAHole => mutant!("hybster.commits-behind-a-hole"),
-        Bug::CommitNotKept => mutant!("hybster.commit-not-kept"),
-        Bug::CommitmentNotKeptAgain => mutant!("hybster.commitment-not-kept-again"),
-        Bug::OnlyAuthorsRepeat => mutant!("hybster.only-authors-repeat"),
-        Bug::HidesLastCommitment => mutant!("hybster.hides-last-commitment"),
-        Bug::OmissionNotChecked => mutant!("hybster.omission-not-checked"),
-        Bug::MembersNotChecked => mutant!("hybster.members-not-checked"),
-        Bug::NewViewOnLowestBase => mutant!("hybster.new-view-on-lowest-base"),
-        Bug::NewViewTakesShortest => mutant!("hybster.new-view-takes-shortest"),
-        Bug::NothingTakenOver => mutant!("hybster.nothing-taken-over"),
-        // No bug here: who leaves a second time in a row shows what a certificate's members show,
-        // and one of those shows whatever may have been committed.
-        Bug::OwnPreparesForgotten => false,
-        Bug::SaysNothingAgain => mutant!("hybster.says-nothing-again"),
     }
 }
 
@@ -154,13 +112,6 @@ impl fmt::Debug for Message {
             Self::Shared(message) => message.fmt(f),
         }
     }
-}
-
-/// What an ACKNOWLEDGE's signature covers. A view has one NEW-VIEW that convinces, so its number
-/// says which.
-#[must_use]
-pub fn acknowledge_statement(domain: &Domain, view: View) -> Digest {
-    domain.statement("hybster acknowledge").u64(view.0).finish()
 }
 
 impl protocol::Message for Message {
@@ -200,9 +151,7 @@ impl protocol::Message for Message {
             Self::Order(order) => order.statement(domain, &TERMS),
             Self::ViewChange(change) => change.statement(domain),
             Self::NewView(opening) => opening.statement(domain),
-            Self::Enter { view, opening } => {
-                domain.statement("hybster enter").u64(view.0).digest(opening).finish()
-            }
+            Self::Enter { view, opening } => enter_statement(domain, *view, opening),
             Self::Acknowledge { view } => acknowledge_statement(domain, *view),
             // Its members convince; the channel vouches for the sender.
             Self::ViewChanges(_) => Digest::default(),

@@ -54,6 +54,7 @@ mod record;
 mod redundant;
 mod replica;
 mod resend;
+mod statements;
 mod view_change;
 
 pub use crate::common::counters::certificate::Prepared;

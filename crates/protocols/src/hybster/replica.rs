@@ -1,8 +1,9 @@
 //! The replica: its state, and where each event goes.
 
 use super::certificate::{CertifiedViewChange, Entry, NewView, ViewChange, ViewChanges};
-use super::message::{Message, Shared, Steps, TERMS};
+use super::message::{Message, Shared, Steps};
 use super::record::Record;
+use super::statements::TERMS;
 use crate::common::certificate::Check;
 use crate::common::counters::Counted;
 use crate::common::counters::certificate::Opened;
