@@ -3,7 +3,7 @@
 //! `f + 1` replicas say so, as one of them is correct.
 
 use super::speculation::Speculation;
-use super::variant::{Ordered, Views};
+use super::views::{Ordered, Views};
 use crate::common::usig::message::Message;
 use crate::common::usig::replica::{OnUsig, Phase};
 use alloc::vec::Vec;

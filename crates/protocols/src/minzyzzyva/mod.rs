@@ -30,9 +30,11 @@ mod confirming;
 mod descriptor;
 mod speculation;
 mod variant;
+mod views;
 
 pub use crate::common::usig::{Message, Order, Record, Steps, ViewChange};
 pub use client::Settling;
 pub use descriptor::{DESCRIPTOR, PRINTED};
 pub use speculation::Speculation;
-pub use variant::{MinZyzzyva, MinZyzzyva2010, Ordered, Printed, Repaired, Views};
+pub use variant::{MinZyzzyva, MinZyzzyva2010};
+pub use views::{Ordered, Printed, Repaired, Views};

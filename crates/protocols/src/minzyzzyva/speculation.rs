@@ -10,7 +10,7 @@
 //! final, and not that its own view ordered what led there. So such a state confirms nothing to
 //! clients: they ask about an order.
 
-use super::variant::{Ordered, Views};
+use super::views::{Ordered, Views};
 use crate::common::certificate::CheckpointProof;
 use crate::common::counters::Counted;
 use crate::common::counters::certificate::Start;

@@ -1,6 +1,7 @@
 //! How MinZyzzyva runs the replica that it shares with MinBFT: it executes what is ordered.
 
 use super::speculation::Speculation;
+use super::views::{Ordered, Printed, Repaired, Views};
 use crate::common::certificate::CheckpointProof;
 use crate::common::counters::certificate::Start;
 use crate::common::counters::past::Past;
@@ -8,48 +9,12 @@ use crate::common::usig::variant::LeftOut;
 use crate::common::usig::{Message, OnUsig, Variant};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::marker::PhantomData;
 use pentarchy_core::batch::Batch;
-use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
 use pentarchy_core::ports::client::Place;
-use pentarchy_core::protocol::{Authority, Effects, FaultModel, Rules, Value};
+use pentarchy_core::protocol::{Authority, Effects, FaultModel, Rules};
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
-
-/// Which rules for views: the variants of MinZyzzyva.
-pub trait Views: Value {
-    /// The protocol's name.
-    const NAME: &'static str;
-    /// Whether a view begins as soon as its primary says so, and what it took over is final then.
-    const OPENS_ALONE: bool;
-    /// What its devices count.
-    const COUNTER: Counter;
-}
-
-/// Views begin as those of MinBFT here.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Repaired {}
-
-impl Views for Repaired {
-    const NAME: &'static str = "minzyzzyva";
-    const OPENS_ALONE: bool = false;
-    const COUNTER: Counter = Counter::Usig;
-}
-
-/// Views begin as printed in 2010, which is not safe. For the museum.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Printed {}
-
-impl Views for Printed {
-    const NAME: &'static str = "minzyzzyva-2010";
-    const OPENS_ALONE: bool = true;
-    const COUNTER: Counter = Counter::Unbound;
-}
-
-/// What is ordered is executed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Ordered<W: Views>(PhantomData<W>);
 
 /// One replica of MinZyzzyva.
 pub type MinZyzzyva = OnUsig<Ordered<Repaired>>;
