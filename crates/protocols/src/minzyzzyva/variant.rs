@@ -5,7 +5,7 @@ use super::views::{Ordered, Printed, Repaired, Views};
 use crate::common::certificate::CheckpointProof;
 use crate::common::counters::certificate::Start;
 use crate::common::counters::past::Past;
-use crate::common::usig::variant::LeftOut;
+use crate::common::usig::replica::LeftOut;
 use crate::common::usig::{Message, OnUsig, Variant};
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -4,8 +4,7 @@
 
 use super::message::Message;
 use super::record::Record;
-use super::replica::{OnUsig, Phase};
-use super::variant::Variant;
+use super::replica::{OnUsig, Phase, Variant};
 use crate::common::counters::past::persist_said;
 use crate::common::counters::views::persist_bodies;
 use crate::common::frame::hooks::{ChangesViews, LogCompaction};

@@ -16,6 +16,7 @@
 pub mod byzantine;
 pub mod certificate;
 pub mod compaction;
+pub mod events;
 pub mod explore;
 pub mod message;
 pub mod ordering;
@@ -25,7 +26,6 @@ pub mod redundant;
 pub mod replica;
 pub mod resend;
 pub mod statements;
-pub mod variant;
 pub mod view_change;
 
 pub use super::counters::order::Order;
@@ -34,5 +34,4 @@ pub use certificate::{Entry, NewView, ViewChange};
 pub use explore::{STARTS, is_settled};
 pub use message::{Message, Steps};
 pub use record::Record;
-pub use replica::OnUsig;
-pub use variant::Variant;
+pub use replica::{OnUsig, Variant};

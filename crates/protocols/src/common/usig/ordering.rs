@@ -2,8 +2,7 @@
 //! for itself.
 
 use super::message::Message;
-use super::replica::OnUsig;
-use super::variant::Variant;
+use super::replica::{OnUsig, Variant};
 use crate::common::counters::certificate::Opened;
 use crate::common::counters::order::Order;
 use crate::common::frame::execution::Execution;

@@ -7,9 +7,7 @@
 use super::certificate::{Entry, ViewChange};
 use super::message::Message;
 use super::record::Record;
-use super::replica::{OnUsig, OwnMessages, Phase};
-use super::variant::Variant;
-use super::view_change::Opening;
+use super::replica::{OnUsig, Opening, OwnMessages, Phase, Variant};
 use crate::common::certificate::CheckpointProof;
 use crate::common::counters::certificate::Opened;
 use crate::common::counters::past::{Again, Past, proposed};

@@ -1,8 +1,7 @@
 //! What need not be checked any more (`common/frame/redundancy.rs`).
 
 use super::message::Message;
-use super::replica::{OnUsig, Phase};
-use super::variant::Variant;
+use super::replica::{OnUsig, Phase, Variant};
 use pentarchy_core::ids::{ReplicaId, View};
 
 impl<V: Variant> OnUsig<V> {

@@ -1,50 +1,25 @@
-//! The replica: its state, and where each event goes.
+//! The replica: its state, and in what the protocols differ that run it: when a slot is executed,
+//! when a backup commits, and when what was executed is final.
 
-use super::certificate::{Entry, ViewChange};
-use super::message::{Message, Shared, Steps};
-use super::record::Record;
-use super::statements::TERMS;
-use super::variant::Variant;
-use super::view_change::Opening;
-use crate::common::certificate::Check;
-use crate::common::counters::Counted;
-use crate::common::counters::certificate::Opened;
-use crate::common::counters::order::Order;
-use crate::common::counters::record::Noted;
+use super::certificate::{Entry, NewView};
+use super::message::Message;
+use crate::common::certificate::CheckpointProof;
+use crate::common::counters::certificate::Start;
+use crate::common::counters::past::Past;
 use crate::common::counters::slots::Slots;
 use crate::common::frame::Frame;
-use crate::common::frame::changing::Changing;
-use crate::common::frame::events::Events;
-use crate::common::frame::hooks::{Finality, Framed};
-use crate::common::message::Statements;
-use crate::common::record::Kept;
-use crate::common::timer::Timer;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pentarchy_core::auth::{AuthTag, Verified, Verifier};
-use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ReplicaId, View};
-use pentarchy_core::membership::Membership;
+use pentarchy_core::auth::Verified;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::counter::Ui;
+use pentarchy_core::digest::{Digest, Domain};
+use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
 use pentarchy_core::ports::client::Place;
-use pentarchy_core::ports::replica::{Input, Output};
-use pentarchy_core::protocol::{Effects, Event, Protocol, Reject, Rules, Setup, Status};
-use pentarchy_core::quorum::Quorums;
+use pentarchy_core::ports::replica::Output;
+use pentarchy_core::protocol::{Effects, Rules, Value};
 use pentarchy_core::votes::Votes;
-
-/// Where the replica stands in a view change.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Phase {
-    /// In the view; ordering.
-    Entered,
-    /// Wants the view, but its own PREPAREs have not all come back yet; it must show them.
-    Draining,
-    /// Sent VIEW-CHANGE; waits for NEW-VIEW, or for the batches that a NEW-VIEW takes over.
-    Changing,
-    /// The new primary, which sent NEW-VIEW and waits for it to come back.
-    Opening,
-    /// Has NEW-VIEW; waits for a quorum to find it valid.
-    Acknowledged,
-}
 
 /// One replica. When it executes what is ordered, its variant says.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -68,6 +43,205 @@ pub struct OnUsig<V: Variant> {
     pub(crate) speculation: V::Speculation,
 }
 
+/// A protocol that runs this replica. Where a method has a body here, it is that of a protocol that
+/// executes only what is final.
+pub trait Variant: Value {
+    /// The protocol's rules.
+    const RULES: Rules;
+
+    /// Whether clients ask to have a slot made final, because it was executed before it was.
+    const SETTLES: bool = false;
+
+    /// Whether a view begins as soon as its primary says so, and what it took over is final then.
+    const OPENS_ALONE: bool = false;
+
+    /// What a replica knows of slots that it executed and that are not final.
+    type Speculation: Value;
+
+    /// What it knows when it starts and has executed so much.
+    fn begin(executed: Slot) -> Self::Speculation;
+
+    /// What a slot orders, if it is the next one and may be executed by now.
+    fn executable(
+        replica: &mut OnUsig<Self>,
+        slot: Slot,
+        out: &mut Effects<OnUsig<Self>>,
+    ) -> Option<Digest>;
+
+    /// Commits to what it may commit to by now.
+    fn vote(replica: &mut OnUsig<Self>, out: &mut Effects<OnUsig<Self>>);
+
+    /// Hands the next slot to execution; a checkpoint may be due behind it.
+    fn execute(
+        replica: &mut OnUsig<Self>,
+        (slot, batch): (Slot, Arc<Batch>),
+        is_checkpoint: bool,
+        out: &mut Effects<OnUsig<Self>>,
+    ) {
+        out.output(Output::Execute { slot, batch });
+        if is_checkpoint {
+            replica.frame.take_checkpoint(slot, out);
+        }
+    }
+
+    /// The last slot that is final.
+    fn last_final(replica: &OnUsig<Self>) -> Slot {
+        replica.frame.executed
+    }
+
+    /// See [`Finality::settle`](crate::common::frame::hooks::Finality::settle).
+    fn settle(
+        replica: &mut OnUsig<Self>,
+        proof: &CheckpointProof,
+        out: &mut Effects<OnUsig<Self>>,
+    ) -> bool {
+        let _ = out;
+        replica.frame.executed >= proof.slot
+    }
+
+    /// The state after a slot was installed.
+    fn stands_on(replica: &mut OnUsig<Self>, slot: Slot) {
+        let _ = (replica, slot);
+    }
+
+    /// A tick passed.
+    fn on_tick(replica: &mut OnUsig<Self>, out: &mut Effects<OnUsig<Self>>) {
+        let _ = (replica, out);
+    }
+
+    /// Somebody waits until a slot is final that was executed.
+    fn on_wanted(replica: &mut OnUsig<Self>, slot: Slot, out: &mut Effects<OnUsig<Self>>) {
+        let _ = (replica, slot, out);
+    }
+
+    /// A replica committed to a slot.
+    fn on_commit(
+        replica: &mut OnUsig<Self>,
+        author: ReplicaId,
+        slot: Slot,
+        out: &mut Effects<OnUsig<Self>>,
+    ) {
+        let _ = (replica, author, slot, out);
+    }
+
+    /// A replica committed to what the view took over.
+    fn on_enter(replica: &mut OnUsig<Self>, out: &mut Effects<OnUsig<Self>>) {
+        let _ = (replica, out);
+    }
+
+    /// A client sent a message that is valid.
+    fn on_client(
+        replica: &mut OnUsig<Self>,
+        client: ClientId,
+        message: &Message,
+        out: &mut Effects<OnUsig<Self>>,
+    ) {
+        let _ = (replica, client, message, out);
+    }
+
+    /// All places that it would confirm to clients that ask now.
+    fn confirms(replica: &OnUsig<Self>) -> Vec<Place> {
+        let _ = replica;
+        Vec::new()
+    }
+
+    /// The window begins behind this slot.
+    fn window_moved(replica: &mut OnUsig<Self>, low: Slot) {
+        let _ = (replica, low);
+    }
+
+    /// What was executed that a view does not take over, before it is entered.
+    fn left_out(replica: &OnUsig<Self>, start: &Start) -> LeftOut {
+        let _ = start;
+        LeftOut { stays: replica.frame.executed, batches: Vec::new() }
+    }
+
+    /// The view is entered: takes back what it leaves out.
+    fn take_back(replica: &mut OnUsig<Self>, left_out: LeftOut, out: &mut Effects<OnUsig<Self>>) {
+        let _ = (replica, left_out, out);
+    }
+
+    /// Sends a peer that executed so much the last commitment again.
+    fn repeat(
+        replica: &mut OnUsig<Self>,
+        to: ReplicaId,
+        executed: Slot,
+        out: &mut Effects<OnUsig<Self>>,
+    ) {
+        let _ = (replica, to, executed, out);
+    }
+
+    /// The last slot to which a backup committed, where that is one to all slots before it.
+    fn committed(replica: &OnUsig<Self>) -> Option<Slot> {
+        let _ = replica;
+        None
+    }
+
+    /// The log is read.
+    fn recall(replica: &mut OnUsig<Self>, past: &Past<OnUsig<Self>>) {
+        let _ = (replica, past);
+    }
+
+    /// Asserts what holds between events.
+    fn assert_invariants(replica: &OnUsig<Self>) {
+        let _ = replica;
+    }
+}
+
+/// The batches that a view does not take over, and the slot behind which they were executed.
+pub struct LeftOut {
+    /// Up to here everything stays.
+    pub stays: Slot,
+    /// What was executed behind it.
+    pub batches: Vec<Arc<Batch>>,
+}
+
+/// Where the replica stands in a view change.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Phase {
+    /// In the view; ordering.
+    Entered,
+    /// Wants the view, but its own PREPAREs have not all come back yet; it must show them.
+    Draining,
+    /// Sent VIEW-CHANGE; waits for NEW-VIEW, or for the batches that a NEW-VIEW takes over.
+    Changing,
+    /// The new primary, which sent NEW-VIEW and waits for it to come back.
+    Opening,
+    /// Has NEW-VIEW; waits for a quorum to find it valid.
+    Acknowledged,
+}
+
+/// A NEW-VIEW on its way to be entered, or the one that was.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Opening {
+    /// The NEW-VIEW, to pass on. Its digest is what is acknowledged.
+    pub message: Verified<Message>,
+    /// What follows from it.
+    pub start: Start,
+    /// Who acknowledged it.
+    pub acknowledgements: BTreeMap<ReplicaId, Ui>,
+}
+
+impl Opening {
+    /// Of this NEW-VIEW, which nobody has acknowledged.
+    pub(crate) fn new(message: Verified<Message>, opening: &NewView) -> Self {
+        Self { message, start: opening.start(), acknowledgements: BTreeMap::new() }
+    }
+
+    /// Proof of it, once these have acknowledged it; none if the message is no NEW-VIEW.
+    pub(crate) fn entry(
+        &self,
+        acknowledgements: Vec<(ReplicaId, Ui)>,
+        domain: &Domain,
+    ) -> Option<Entry> {
+        let (Message::NewView(opening), Some(ui)) = (&*self.message.message, self.message.tag.ui())
+        else {
+            return None;
+        };
+        Some(Entry { header: opening.header(*ui, domain), acknowledgements })
+    }
+}
+
 /// Own messages about the current view.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct OwnMessages {
@@ -82,181 +256,4 @@ pub(crate) struct Behind {
     pub opening: Option<Opening>,
     /// Own messages about the view.
     pub own: OwnMessages,
-}
-
-impl<V: Variant> Protocol for OnUsig<V> {
-    type Message = Message;
-    type Timer = Timer;
-    type Record = Record;
-    type Input = Input;
-    type Output = Output;
-
-    const RULES: Rules = V::RULES;
-
-    fn validate(
-        membership: &Membership,
-        verifier: &dyn Verifier,
-        author: ReplicaId,
-        tag: &AuthTag,
-        message: &Message,
-    ) -> Result<(), Reject> {
-        let primary = |view: &View| membership.primary(*view) == author;
-        let role = |good: bool| if good { Ok(()) } else { Err(Reject::WrongRole) };
-        let check = || Check { opened_alone: V::OPENS_ALONE, ..Check::new(membership, verifier) };
-        match message {
-            Message::Order(order) => order.validate(membership, verifier, author),
-            Message::ViewChange(change) => {
-                let ui = tag.ui().ok_or(Reject::WrongTag)?;
-                change.validate(check(), ui)
-            }
-            Message::NewView(opening) => {
-                role(primary(&opening.view))?;
-                opening.validate(check())
-            }
-            Message::Acknowledge { view, .. } => role(!primary(view)),
-            Message::Enter { .. } => Ok(()),
-            Message::Settle { .. } => Err(Reject::WrongRole),
-            Message::Shared(message) => {
-                let vouching = Self::vouching(membership.quorums());
-                message.validate(membership, verifier, &TERMS.signed, vouching)
-            }
-        }
-    }
-
-    fn validate_client(
-        _membership: &Membership,
-        _verifier: &dyn Verifier,
-        message: &Message,
-    ) -> Result<(), Reject> {
-        let takes = V::SETTLES && matches!(message, Message::Settle { .. });
-        if takes { Ok(()) } else { Err(Reject::WrongRole) }
-    }
-
-    fn start(setup: Setup, log: &mut dyn Iterator<Item = Record>, out: &mut Effects<Self>) -> Self {
-        let frame = Frame::<Self>::new(&setup);
-        let speculation = V::begin(frame.executed);
-        let mut replica = Self {
-            frame,
-            phase: Phase::Entered,
-            entry: None,
-            enters: Votes::default(),
-            opening: None,
-            own: OwnMessages::default(),
-            behind: None,
-            slots: Slots::new(setup.membership.base.slot, setup.tuning.window_slots),
-            speculation,
-        };
-        replica.begin(&setup, log, out);
-        replica
-    }
-
-    fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>) {
-        match event {
-            Event::Message(message) => self.on_message(message, out),
-            Event::Timeout(timer) => self.on_timeout(timer, out),
-            Event::Input(input) => self.on_input(input, out),
-            Event::Client(client, message) => V::on_client(self, client, &message, out),
-        }
-    }
-
-    fn is_redundant(&self, author: ReplicaId, message: &Message) -> bool {
-        self.says_nothing_new(author, message)
-    }
-
-    fn asks_to_leave(&self) -> Vec<Self::Message> {
-        self.frame.asks_to_leave()
-    }
-
-    fn assert_invariants(&self) {
-        self.frame.assert_invariants(self.last_final());
-        assert_eq!(self.frame.is_entered(), self.phase == Phase::Entered);
-        let entry = self.entry.as_ref().map(Opened::view);
-        assert_eq!(entry.unwrap_or_default(), self.frame.entered);
-        self.slots.assert_invariants(&self.frame);
-        V::assert_invariants(self);
-        assert!(self.behind.is_none() || self.phase == Phase::Draining);
-    }
-
-    fn status(&self) -> Status {
-        let changing = match self.phase {
-            Phase::Draining => "draining",
-            Phase::Entered | Phase::Changing | Phase::Opening => "changing",
-            Phase::Acknowledged => "entering",
-        };
-        self.frame.status(changing, self.last_final())
-    }
-
-    fn confirms(&self) -> Vec<Place> {
-        V::confirms(self)
-    }
-}
-
-impl<V: Variant> OnUsig<V> {
-    pub(crate) fn on_message(&mut self, verified: Verified<Message>, out: &mut Effects<Self>) {
-        let message = verified.message.clone();
-        if verified.author == self.frame.me {
-            self.slots.heard_own(&message);
-        }
-        match &*message {
-            Message::Order(order) => self.on_order(verified, order, out),
-            Message::ViewChange(change) => {
-                self.on_leaving(verified, change.view, &change.requests, out);
-            }
-            Message::NewView(opening) => self.on_new_view(verified, opening, out),
-            Message::Acknowledge { view, opening } => {
-                self.on_acknowledge(&verified, *view, opening, out);
-            }
-            Message::Enter { view, opening } => self.on_enter(verified, *view, *opening, out),
-            // Refused from replicas at the door.
-            Message::Settle { .. } => {}
-            Message::Shared(message) => self.on_shared(&verified, message, out),
-        }
-    }
-}
-
-impl<V: Variant> Framed for OnUsig<V> {
-    type More = Steps;
-
-    const STATEMENTS: Statements = TERMS.signed;
-    /// PREPARE or COMMIT; a lying primary may say both.
-    const KINDS_PER_SLOT: usize = 2;
-    /// Acknowledgement and ENTER.
-    const KINDS_OF_NO_SLOT: usize = 2;
-    const REPEATED_PER_SLOT: usize = 1;
-
-    fn quorum(quorums: Quorums) -> usize {
-        V::RULES.quorum.size(quorums)
-    }
-    fn vouching(quorums: Quorums) -> usize {
-        quorums.weak()
-    }
-    fn shared(message: Shared) -> Message {
-        Message::Shared(message)
-    }
-    fn kept(record: Kept) -> Record {
-        Record::Kept(record)
-    }
-    fn frame(&self) -> &Frame<Self> {
-        &self.frame
-    }
-    fn frame_mut(&mut self) -> &mut Frame<Self> {
-        &mut self.frame
-    }
-}
-
-impl<V: Variant> Counted for OnUsig<V> {
-    type Entry = Entry;
-
-    fn order(order: Order) -> Message {
-        Message::Order(order)
-    }
-    fn as_order(message: &Message) -> Option<&Order> {
-        if let Message::Order(order) = message { Some(order) } else { None }
-    }
-    fn as_change(message: &Message) -> Option<&Arc<ViewChange>> {
-        if let Message::ViewChange(change) = message { Some(change) } else { None }
-    }
-    fn noted(record: Noted<Message>) -> Record {
-        Record::Noted(record)
-    }
 }

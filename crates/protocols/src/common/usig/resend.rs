@@ -2,9 +2,7 @@
 //! and NEW-VIEWs of anyone (`common/frame/repair.rs`).
 
 use super::message::{Report, Steps};
-use super::replica::OnUsig;
-use super::variant::Variant;
-use super::view_change::Opening;
+use super::replica::{OnUsig, Opening, Variant};
 use crate::common::frame::hooks::Repairs;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::mark;

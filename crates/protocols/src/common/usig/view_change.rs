@@ -5,54 +5,24 @@
 //! the NEW-VIEW valid. So a VIEW-CHANGE need not show what the views before its last commitment
 //! rested on, and what a view took over executes only once a quorum has committed to it.
 
-use super::certificate::{Entry, NewView, ViewChange};
+use super::certificate::{NewView, ViewChange};
 use super::message::Message;
 use super::record::Record;
-use super::replica::{Behind, OnUsig, Phase};
-use super::variant::Variant;
-use crate::common::counters::certificate::{Opened, Start};
+use super::replica::{Behind, OnUsig, Opening, Phase, Variant};
+use crate::common::counters::certificate::Opened;
 use crate::common::counters::views::{holds_all, persist_bodies, usable_changes};
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{ChangesViews, Finality};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use pentarchy_core::auth::Verified;
-use pentarchy_core::counter::Ui;
-use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{ReplicaId, Slot, View};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, To};
 use pentarchy_core::votes::Votes;
-
-/// A NEW-VIEW on its way to be entered, or the one that was.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Opening {
-    /// The NEW-VIEW, to pass on. Its digest is what is acknowledged.
-    pub message: Verified<Message>,
-    /// What follows from it.
-    pub start: Start,
-    /// Who acknowledged it.
-    pub acknowledgements: BTreeMap<ReplicaId, Ui>,
-}
-
-impl Opening {
-    /// Of this NEW-VIEW, which nobody has acknowledged.
-    pub(crate) fn new(message: Verified<Message>, opening: &NewView) -> Self {
-        Self { message, start: opening.start(), acknowledgements: BTreeMap::new() }
-    }
-
-    /// Proof of it, once these have acknowledged it; none if the message is no NEW-VIEW.
-    fn entry(&self, acknowledgements: Vec<(ReplicaId, Ui)>, domain: &Domain) -> Option<Entry> {
-        let (Message::NewView(opening), Some(ui)) = (&*self.message.message, self.message.tag.ui())
-        else {
-            return None;
-        };
-        Some(Entry { header: opening.header(*ui, domain), acknowledgements })
-    }
-}
 
 impl<V: Variant> ChangesViews for OnUsig<V> {
     fn taken_over(&self) -> Slot {
