@@ -8,8 +8,8 @@
 //! nothing: it is where it was before, or in the view that it accepted late meanwhile.
 //!
 //! Records are facts, and may be told twice: when a checkpoint becomes stable, those that are still
-//! needed are persisted again, so that the log can be cut below (`renew.rs`). `recall.rs` reads
-//! them.
+//! needed are persisted again, so that the log can be cut below (`compaction.rs`). `recall.rs`
+//! reads them.
 
 use super::certificate::{NewView, ViewChange, ViewChanges};
 use super::message::Message;

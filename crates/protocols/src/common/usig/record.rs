@@ -7,8 +7,8 @@
 //! and a checkpoint is signed again when execution gets there.
 //!
 //! Records are facts, and may be told twice: when a checkpoint becomes stable, those that are still
-//! needed are persisted again, so that the log can be cut below (`renew.rs`). `recall.rs` reads
-//! them.
+//! needed are persisted again, so that the log can be cut below (`compaction.rs`). `recall.rs`
+//! reads them.
 
 use super::certificate::{Entry, NewView, ViewChange};
 use super::message::Message;
