@@ -146,6 +146,7 @@ impl Oracle {
         if faulty {
             return Ok(());
         }
+        self.deposition.passed(now)?;
         if seen.asks() {
             self.deposition.asked(now);
         }
@@ -427,6 +428,7 @@ impl Oracle {
             return Err(broken);
         }
         self.promptness.check()?;
+        self.deposition.ended()?;
         self.undecided = linearizability::check(&self.history)?;
         Ok(())
     }

@@ -8,7 +8,7 @@ use pentarchy_core::ids::{Millis, Slot};
 
 /// How long it may take until the primary hears that a slot is to be filled: of what is decided
 /// elsewhere every vote tells, and votes that are lost are repeated after this.
-pub const HEARD_OF_MILLIS: u64 = 50;
+const HEARD_OF_MILLIS: u64 = 50;
 
 /// See the [module](self). Memory: two entries for each slot of the window.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]

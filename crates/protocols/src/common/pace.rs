@@ -65,12 +65,13 @@ impl Work {
     }
 }
 
-/// From when on, and behind how much work, the primary is known to have an envelope.
+/// From when on, and behind how much work, the primary can order an envelope or fill a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Demand {
-    /// When it was passed on.
+    /// When the envelope was passed on; for a slot, when the primary can have heard of it.
     pub since: Millis,
-    /// What had been executed by then.
+    /// What had been executed when this replica demanded it: of a slot that may be a moment before
+    /// `since`, so that its turnaround is divided by a little more.
     pub work: Work,
 }
 

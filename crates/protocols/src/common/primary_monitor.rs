@@ -128,7 +128,7 @@ impl PrimaryMonitor {
         now: Millis,
     ) -> Opinion {
         demanded.for_each(|(client, demand)| self.pace.note(client, Some(demand), now));
-        if let Some(demand) = self.fill_demands.first() {
+        if let Some(demand) = self.fill_demands.first().filter(|demand| demand.since <= now) {
             self.pace.note_filled(demand, now);
         }
         self.pace.judge(primary, now)
@@ -137,7 +137,7 @@ impl PrimaryMonitor {
     /// Whether [`Self::demand_slots`] would note anything.
     #[must_use]
     pub fn lacks_demands(&self, executed: Slot, room: Slot, heard: Slot) -> bool {
-        let is_news = self.fill_demands.is_news(heard);
+        let is_news = executed < heard && self.fill_demands.is_news(heard);
         is_news || !self.fill_demands.lacking(executed, room).is_empty()
     }
 

@@ -4,11 +4,24 @@
 
 use pentarchy_core::ids::Slot;
 
+/// Why slots are to be filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FillReason {
+    /// A later one is decided in another core. The primary is timed, and its pace judged.
+    Decided,
+    /// A request waits in another core for the same primary, which is timed.
+    Requested,
+    /// Somebody is at this slot in another core. Nobody is judged by that.
+    Heard,
+}
+
 /// See the [module](self).
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SlotsToFill {
     /// Slots up to this one are to be ordered.
     upto: Slot,
+    /// Slots up to this one are timed; `<= upto`.
+    timed_upto: Slot,
     /// The slot for whose execution the timer runs, or has run out.
     timer: Option<Slot>,
     /// Whether it has run out.
@@ -25,9 +38,18 @@ pub struct Ended {
 }
 
 impl SlotsToFill {
-    /// Others wait for this slot.
-    pub fn extend(&mut self, slot: Slot) {
+    /// Whether [`Self::extend`] would change anything.
+    #[must_use]
+    pub fn lacks(&self, slot: Slot, why: FillReason) -> bool {
+        self.upto < slot || (why != FillReason::Heard && self.timed_upto < slot)
+    }
+
+    /// Others wait for this slot, or are at it.
+    pub fn extend(&mut self, slot: Slot, why: FillReason) {
         self.upto = self.upto.max(slot);
+        if why != FillReason::Heard {
+            self.timed_upto = self.timed_upto.max(slot);
+        }
     }
 
     /// The last slot that is to be ordered although nothing waits.
@@ -48,10 +70,10 @@ impl SlotsToFill {
         Some(Ended { slot, was_overdue: core::mem::take(&mut self.is_overdue) })
     }
 
-    /// Begins the timer, if none runs and something is to be filled that the primary can order now.
+    /// Begins the timer, if none runs and others wait for something that the primary can order now.
     /// Gives its slot.
     pub fn begin_timer(&mut self, executed: Slot, reach: Slot) -> Option<Slot> {
-        let slot = self.upto.min(reach);
+        let slot = self.timed_upto.min(reach);
         let begins = self.timer.is_none() && executed < slot;
         self.timer = self.timer.or(begins.then_some(slot));
         begins.then_some(slot)
@@ -72,6 +94,7 @@ impl SlotsToFill {
     /// Asserts that nothing is overdue for which no timer ran.
     pub fn assert_invariants(&self) {
         assert!(self.timer.is_some() || !self.is_overdue);
+        assert!(self.timed_upto <= self.upto);
     }
 }
 
@@ -82,7 +105,22 @@ mod tests {
     const END: Slot = Slot(100);
 
     fn upto(slot: u64) -> SlotsToFill {
-        SlotsToFill { upto: Slot(slot), ..SlotsToFill::default() }
+        let mut slots = SlotsToFill::default();
+        slots.extend(Slot(slot), FillReason::Decided);
+        slots
+    }
+
+    #[test]
+    fn a_slot_that_others_are_at_is_filled_and_not_timed_until_somebody_waits_for_it() {
+        let mut slots = SlotsToFill::default();
+        slots.extend(Slot(9), FillReason::Heard);
+        assert_eq!((slots.upto(), slots.begin_timer(Slot(2), END)), (Slot(9), None));
+        assert!(
+            !slots.lacks(Slot(9), FillReason::Heard) && slots.lacks(Slot(7), FillReason::Requested)
+        );
+        slots.extend(Slot(7), FillReason::Requested);
+        assert_eq!(slots.begin_timer(Slot(2), END), Some(Slot(7)));
+        slots.assert_invariants();
     }
 
     #[test]

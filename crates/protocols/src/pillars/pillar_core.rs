@@ -132,8 +132,8 @@ impl<P: Pillar> Protocol for PillarCore<P> {
             // Refused at the door: clients of these protocols only ask.
             Event::Client(..) => {}
         }
-        if self.core.can_fill(self.gap, true) {
-            self.core.fill(self.gap, true, &mut effects);
+        if self.core.can_fill(self.gap, FillReason::Decided) {
+            self.core.fill(self.gap, FillReason::Decided, &mut effects);
         }
         let (stable, answers) = (self.core.stable(), self.answers);
         let has_moved =
@@ -185,8 +185,8 @@ impl<P: Pillar> PillarCore<P> {
             }
             Input::Round { .. } => {
                 let fills = self.core.leads() && self.core.next_slot() <= self.heard;
-                if fills && self.core.can_fill(self.heard, false) {
-                    self.core.fill(self.heard, false, effects);
+                if fills && self.core.can_fill(self.heard, FillReason::Heard) {
+                    self.core.fill(self.heard, FillReason::Heard, effects);
                 }
                 self.core.step(Event::Input(input), effects);
             }
@@ -222,8 +222,9 @@ impl<P: Pillar> PillarCore<P> {
             pillar::Input::Fill { slot, waits_for: None } => self.gap = self.gap.max(slot),
             // It may have another primary by now, of which nobody wants this.
             pillar::Input::Fill { slot, waits_for: Some(primary) } => {
-                if self.core.primary() == primary && self.core.can_fill(slot, false) {
-                    self.core.fill(slot, false, effects);
+                let why = FillReason::Requested;
+                if self.core.primary() == primary && self.core.can_fill(slot, why) {
+                    self.core.fill(slot, why, effects);
                 }
             }
             pillar::Input::Heard { slot } => self.heard = self.heard.max(slot),

@@ -2,6 +2,7 @@
 
 use crate::common::frame::events::Events as _;
 use crate::common::frame::hooks::Core;
+use crate::common::slots_to_fill::FillReason;
 use crate::common::timer::Timer;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::ids::{ReplicaId, Slot};
@@ -27,11 +28,11 @@ pub trait Pillared: Protocol<Timer = Timer, Input = Input, Output = Output> {
     fn has_waiting(&self) -> bool;
 
     /// Whether anything follows from [`Self::fill`].
-    fn can_fill(&self, slot: Slot, is_decided: bool) -> bool;
+    fn can_fill(&self, slot: Slot, why: FillReason) -> bool;
 
     /// Slots up to this one are to be ordered, empty if nothing waits. If a later one is decided
     /// elsewhere the primary can know that, and is judged by how long it takes.
-    fn fill(&mut self, slot: Slot, is_decided: bool, out: &mut Effects<Self>);
+    fn fill(&mut self, slot: Slot, why: FillReason, out: &mut Effects<Self>);
 
     /// Another pillar decided this, which costs whoever orders here as well.
     fn note_beside(&mut self, batch: &Batch);
@@ -69,11 +70,11 @@ impl<C: Core> Pillared for C {
     fn has_waiting(&self) -> bool {
         !self.frame().requests.is_empty()
     }
-    fn can_fill(&self, slot: Slot, is_decided: bool) -> bool {
-        self.frame().can_fill(slot, is_decided)
+    fn can_fill(&self, slot: Slot, why: FillReason) -> bool {
+        self.frame().can_fill(slot, why)
     }
-    fn fill(&mut self, slot: Slot, is_decided: bool, out: &mut Effects<Self>) {
-        self.on_fill(slot, is_decided, out);
+    fn fill(&mut self, slot: Slot, why: FillReason, out: &mut Effects<Self>) {
+        self.on_fill(slot, why, out);
     }
     fn note_beside(&mut self, batch: &Batch) {
         self.frame_mut().note_beside(batch);

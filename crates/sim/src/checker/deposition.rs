@@ -4,7 +4,8 @@
 //!
 //! One bound is left (`docs/decisions/0007-asks-that-still-stand.md`): a faulty replica that shows
 //! such an ask and its own VIEW-CHANGE for two seconds cannot be told from a correct one that was
-//! left behind. A correct replica that follows it says so, and others may follow that one.
+//! left behind. A correct replica that follows it says so, and others may follow that one. They may
+//! enter the view before it does.
 
 use super::{Broken, Verdict};
 use crate::time::Micros;
@@ -32,13 +33,16 @@ pub struct Deposition {
     asked: Option<Micros>,
     /// When a correct replica last followed one that left alone.
     followed: Option<Micros>,
+    /// The first entry that nothing seen so far excuses, and when that was: a correct replica that
+    /// left for another reason may enter a moment later.
+    suspected: Option<(Micros, Broken)>,
 }
 
 impl Deposition {
     /// For a world in which this is so from some moment on, or never.
     #[must_use]
     pub const fn new(from: Option<Micros>) -> Self {
-        Self { from, asked: None, followed: None }
+        Self { from, asked: None, followed: None, suspected: None }
     }
 
     /// A correct replica asks for another view, or repeats that it does.
@@ -49,11 +53,12 @@ impl Deposition {
     /// A correct replica entered a view.
     ///
     /// # Errors
-    /// If it left the one before because of asks that nobody correct stands by.
+    /// If another one left the one before because of asks that nobody correct stands by.
     pub fn entered(&mut self, id: ReplicaId, view: View, reason: &str, now: Micros) -> Verdict {
+        self.passed(now)?;
         let calm = self.from.is_some_and(|from| now > from + LATELY);
         if reason == FOLLOWED {
-            self.followed = Some(now);
+            (self.followed, self.suspected) = (Some(now), None);
         }
         let lately = |at: Option<Micros>| at.is_some_and(|at| now <= at + LATELY);
         if !calm || lately(self.asked) || lately(self.followed) || reason != REASON {
@@ -65,7 +70,25 @@ impl Deposition {
              {last} ms",
             view.0
         );
-        Err(Broken::new(PROPERTY, detail))
+        self.suspected.get_or_insert((now, Broken::new(PROPERTY, detail)));
+        Ok(())
+    }
+
+    /// Time passed.
+    ///
+    /// # Errors
+    /// If nobody entered in time who would excuse that another one entered.
+    pub fn passed(&mut self, now: Micros) -> Verdict {
+        let is_over = |(at, _): &mut (Micros, Broken)| now > *at + LATELY;
+        self.suspected.take_if(is_over).map_or(Ok(()), |(_, broken)| Err(broken))
+    }
+
+    /// The world is over.
+    ///
+    /// # Errors
+    /// If a replica left a view because of asks that nobody correct stood by.
+    pub fn ended(&mut self) -> Verdict {
+        self.suspected.take().map_or(Ok(()), |(_, broken)| Err(broken))
     }
 }
 
@@ -80,10 +103,13 @@ mod tests {
         enter(&mut checker, 4_000_000).unwrap();
         checker.asked(6_000_000);
         enter(&mut checker, 9_000_000).unwrap();
-        let broken = enter(&mut checker, 11_000_000).unwrap_err();
+        enter(&mut checker, 11_000_000).unwrap();
+        let broken = checker.ended().unwrap_err();
         assert!(broken.property == PROPERTY && broken.detail.contains("r1"), "{broken}");
         checker.entered(ReplicaId(1), View(1), "the group had moved on", 11_000_000).unwrap();
-        enter(&mut Deposition::new(None), 11_000_000).unwrap();
+        let mut never = Deposition::new(None);
+        enter(&mut never, 11_000_000).unwrap();
+        never.ended().unwrap();
     }
 
     #[test]
@@ -91,6 +117,18 @@ mod tests {
         let mut checker = Deposition::new(Some(1_000_000));
         checker.entered(ReplicaId(2), View(2), FOLLOWED, 20_000_000).unwrap();
         checker.entered(ReplicaId(0), View(2), REASON, 20_100_000).unwrap();
-        checker.entered(ReplicaId(0), View(3), REASON, 25_000_000).unwrap_err();
+        checker.ended().unwrap();
+        checker.entered(ReplicaId(0), View(3), REASON, 25_000_000).unwrap();
+        checker.passed(29_000_000).unwrap();
+        checker.passed(29_000_001).unwrap_err();
+    }
+
+    #[test]
+    fn who_follows_it_may_enter_before_it_does() {
+        let mut checker = Deposition::new(Some(1_000_000));
+        checker.entered(ReplicaId(0), View(2), REASON, 20_000_000).unwrap();
+        checker.entered(ReplicaId(2), View(2), FOLLOWED, 20_100_000).unwrap();
+        checker.passed(30_000_000).unwrap();
+        checker.ended().unwrap();
     }
 }

@@ -9,6 +9,7 @@ use super::repair::Repair;
 use super::supply::Supply;
 use crate::common::message::Shared;
 use crate::common::request_queue::Added;
+use crate::common::slots_to_fill::FillReason;
 use crate::common::timer::Timer;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -134,8 +135,8 @@ pub trait Events: Core {
     }
 
     /// Slots up to this one are to be ordered, as others wait for them: see `Frame::on_fill`.
-    fn on_fill(&mut self, slot: Slot, decided: bool, out: &mut Effects<Self>) {
-        self.frame_mut().on_fill(slot, decided, out);
+    fn on_fill(&mut self, slot: Slot, why: FillReason, out: &mut Effects<Self>) {
+        self.frame_mut().on_fill(slot, why, out);
         // Votes for a checkpoint may be lacking, without which the window stays full.
         self.arm_resend_if_unsettled(out);
     }

@@ -3,7 +3,7 @@
 
 use super::Frame;
 use super::hooks::Framed;
-use crate::common::slots_to_fill::Ended;
+use crate::common::slots_to_fill::{Ended, FillReason};
 use crate::common::timer::Timer;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::ids::Slot;
@@ -15,16 +15,27 @@ use pentarchy_core::request::Envelope;
 impl<C: Framed> Frame<C> {
     /// Whether anything follows from `on_fill`.
     #[must_use]
-    pub fn can_fill(&self, slot: Slot, decided: bool) -> bool {
-        let (room, heard) = (slot.min(self.reach()), slot.min(self.high()));
-        let is_new = || self.monitor.lacks_demands(self.executed, room, heard);
-        let demands = || decided && self.may_judge_filling() && is_new();
-        self.executed < slot && (self.to_fill.upto() < slot || demands())
+    pub fn can_fill(&self, slot: Slot, why: FillReason) -> bool {
+        self.executed < slot && (self.to_fill.lacks(slot, why) || self.demands(slot, why))
     }
 
-    /// A replica that is behind cannot tell which slots the primary has filled.
+    /// Whether the primary would be judged by slots by which it is not judged yet.
+    fn demands(&self, slot: Slot, why: FillReason) -> bool {
+        let (room, heard) = self.room_and_heard(slot);
+        let is_new = || self.monitor.lacks_demands(self.executed, room, heard);
+        why == FillReason::Decided && self.may_judge_filling() && is_new()
+    }
+
+    /// Of the slots up to this one, the last that the primary can order now, and the last of which
+    /// it can know.
+    fn room_and_heard(&self, slot: Slot) -> (Slot, Slot) {
+        (slot.min(self.reach()), slot.min(self.high()))
+    }
+
+    /// A replica that is behind cannot tell which slots the primary has filled. While too many
+    /// bytes are executed behind the stable checkpoint, no primary may order more.
     fn may_judge_filling(&self) -> bool {
-        self.judges() && !self.is_behind()
+        self.judges() && !self.is_behind() && self.has_byte_room()
     }
 
     /// The last slot that the primary can order now: as many as it has under way at most, so that
@@ -41,35 +52,39 @@ impl<C: Framed> Frame<C> {
 
     /// Slots up to this one are to be ordered. The primary does so at the end of its next round. If
     /// a later one is decided elsewhere, it can know, and is judged by how long it takes.
-    pub(super) fn on_fill(&mut self, slot: Slot, decided: bool, out: &mut Effects<C>) {
-        if !self.can_fill(slot, decided) {
+    pub(super) fn on_fill(&mut self, slot: Slot, why: FillReason, out: &mut Effects<C>) {
+        if !self.can_fill(slot, why) {
             return;
         }
-        self.to_fill.extend(slot);
-        if decided && self.may_judge_filling() {
-            let (room, heard) = (slot.min(self.reach()), slot.min(self.high()));
+        if self.demands(slot, why) {
+            let (room, heard) = self.room_and_heard(slot);
             self.monitor.demand_slots(self.executed, room, heard, self.now);
         }
+        self.to_fill.extend(slot, why);
         self.arm_fill_timer(out);
     }
 
-    /// Slots that the primary was to fill are executed. A replica that is behind cannot tell.
+    /// Slots that the primary was to fill are executed. A replica that is behind cannot tell, and a
+    /// primary that may order no more bytes is not late.
     pub(super) fn note_filled(&mut self) {
-        if self.is_behind() {
+        if self.is_behind() || !self.has_byte_room() {
             self.monitor.forget_slots();
         }
         self.monitor.executed_upto(self.executed, self.now);
     }
 
     /// The last slot of which this replica has heard that others are at it: a proposal came, even
-    /// if it cannot be voted for yet, or somebody correct voted, or reports that it is executed. No
-    /// further from what it has taken up than a correct primary gets.
+    /// if it cannot be voted for yet, or somebody correct voted, or reports that it is executed. A
+    /// proposal alone counts no further from what this replica has taken up than a correct primary
+    /// gets. What somebody correct says counts in full: the primary of this core could otherwise
+    /// withhold parts of batches, and so have the primary of another one, which does not know that
+    /// it is to fill slots, look slow.
     #[must_use]
     pub fn heard_of(&self) -> Slot {
         let taken_up = self.taken_up();
         let most = Slot(taken_up.0.saturating_add(self.tuning.proposals_in_flight));
         let others = self.peers.last_voted().max(self.peers.last_final());
-        self.proposed.max(others).min(most).max(taken_up)
+        self.proposed.min(most).max(others).max(taken_up)
     }
 
     /// Whether this primary is to propose in its next slot although nothing waits.

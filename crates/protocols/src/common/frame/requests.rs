@@ -66,7 +66,7 @@ impl<C: Framed> Frame<C> {
     /// The primary may never have seen what a client sent here: a client that leaves it out must
     /// not be able to have it deposed.
     pub(super) fn forward_requests(&mut self, out: &mut Effects<C>) {
-        if !self.is_entered() || self.is_primary() {
+        if !self.judges() {
             return;
         }
         for envelope in self.requests.tick(RESEND_MESSAGES_MAX, RESEND_BYTES_MAX) {
