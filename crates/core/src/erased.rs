@@ -5,6 +5,7 @@
 //! [`Message::statement`].
 
 use crate::auth::{Auth, AuthTag, Checksum, Signature, Verified, Verifier};
+use crate::ballot::{Ballot, Justification};
 use crate::counter::Ui;
 use crate::digest::{Digest, Domain};
 use crate::ids::{ClientId, ReplicaId, Slot, View};
@@ -212,6 +213,17 @@ pub trait ReplicaCore: Send {
     /// What a message speaks of, and the digest of what it says about that; see
     /// [`Message::topic`].
     fn topic(&self, incoming: &Incoming) -> Option<(Topic, Digest)>;
+
+    /// See [`Message::ballots`].
+    fn ballots(&self, incoming: &Incoming) -> Vec<Ballot> {
+        let _ = incoming;
+        Vec::new()
+    }
+
+    /// See [`Protocol::JUSTIFICATION`].
+    fn justification(&self) -> Justification {
+        Justification::NONE
+    }
 
     /// One line for traces: author, authentication and content of a message.
     fn describe(&self, incoming: &Incoming) -> alloc::string::String;
@@ -494,6 +506,17 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
     fn topic(&self, incoming: &Incoming) -> Option<(Topic, Digest)> {
         let verified = Self::verified(incoming);
         verified.message.topic().map(|topic| (topic, verified.digest))
+    }
+
+    fn ballots(&self, incoming: &Incoming) -> Vec<Ballot> {
+        let verified = Self::verified(incoming);
+        let mut ballots = Vec::new();
+        verified.message.ballots(&verified.digest, &mut |ballot| ballots.push(ballot));
+        ballots
+    }
+
+    fn justification(&self) -> Justification {
+        P::JUSTIFICATION
     }
 
     fn describe(&self, incoming: &Incoming) -> alloc::string::String {

@@ -1,6 +1,7 @@
 //! Read this page first: what a protocol core is.
 
 use crate::auth::{Auth, AuthTag, Verified, Verifier};
+use crate::ballot::{Ballot, Justification};
 use crate::counter::Counter;
 use crate::digest::{Digest, Domain};
 use crate::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot, View};
@@ -41,6 +42,13 @@ pub trait Message: Wire + Value {
     /// what binds nobody, and for what a counter certifies, which goes by positions.
     fn topic(&self) -> Option<Topic> {
         None
+    }
+
+    /// Hands out each ballot that this message casts for its author; `digest` is that of its
+    /// [statement](Self::statement). Hosts do not need it: the simulator looks whether decisions
+    /// are [justified](Protocol::JUSTIFICATION).
+    fn ballots(&self, digest: &Digest, cast: &mut dyn FnMut(Ballot)) {
+        let _ = (digest, cast);
     }
 }
 
@@ -133,6 +141,9 @@ pub trait Protocol: Value {
 
     /// Fault model, group size and quorums, as data.
     const RULES: Rules;
+
+    /// What must have been said when one of its replicas decides something.
+    const JUSTIFICATION: Justification = Justification::NONE;
 
     /// What everything that its replicas say is bound to.
     #[must_use]

@@ -2,6 +2,7 @@
 
 use crate::packet::Address;
 use pentarchy_core::Bytes;
+use pentarchy_core::ballot::Ballot;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
@@ -24,6 +25,8 @@ pub enum Observation {
         incoming: Incoming,
         /// Of what that speaks, and the digest of what it says; none if it binds nobody.
         topic: Option<Box<(Topic, Digest)>>,
+        /// What it says towards decisions.
+        ballots: Vec<Ballot>,
     },
     /// It passed on what another replica, or itself, had authenticated.
     Relayed {

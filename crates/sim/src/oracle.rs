@@ -10,6 +10,7 @@ use crate::checker::counter_uniqueness::CounterUniqueness;
 use crate::checker::deposition::Deposition;
 use crate::checker::epoch_handover::EpochHandover;
 use crate::checker::events::Events;
+use crate::checker::justification::Justified;
 use crate::checker::linearizability::{self, Seen};
 use crate::checker::promptness::Promptness;
 use crate::checker::self_contradiction::SelfContradiction;
@@ -25,6 +26,7 @@ use crate::summary::{FINDINGS, Summary};
 use crate::swarm::{Disturbance, Options};
 use crate::time::Micros;
 use pentarchy_core::Bytes;
+use pentarchy_core::ballot::Justification;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, Slot, View};
@@ -62,6 +64,7 @@ pub struct Oracle {
     checkpoints: Checkpoints,
     counters: CounterUniqueness,
     contradictions: SelfContradiction,
+    justified: Justified,
     handover: EpochHandover,
     events_told: Events,
     speculation: Speculation,
@@ -110,6 +113,7 @@ impl Oracle {
             checkpoints: Checkpoints::default(),
             counters,
             contradictions: SelfContradiction::default(),
+            justified: Justified::new(membership, options.byzantine.len()),
             handover: EpochHandover::new(membership.clone()),
             events_told: Events::default(),
             speculation: Speculation::default(),
@@ -125,6 +129,11 @@ impl Oracle {
             found: [0; FINDINGS.len()],
             undecided: 0,
         }
+    }
+
+    /// This is what has to be said before a replica decides something.
+    pub const fn judge_by(&mut self, justification: Justification) {
+        self.justified.judge_by(justification);
     }
 
     /// A replica did something. Of faulty ones only the device is believed.
@@ -160,6 +169,7 @@ impl Oracle {
                 self.checkpoints.state(replica, *slot, *state, Source::Computed)?;
             }
             Observation::Stable { slot, state } | Observation::Fetching { slot, state } => {
+                self.justified.stable(replica, *slot, *state)?;
                 self.checkpoints.state(replica, *slot, *state, Source::Vouched)?;
             }
             Observation::Installed { slot, state } => {
@@ -171,6 +181,7 @@ impl Oracle {
             }
             Observation::Entered { view, reason } => {
                 self.highest_view = self.highest_view.max(*view);
+                self.justified.entered(replica, *view)?;
                 self.stability.entered(replica, *view)?;
                 self.deposition.entered(replica, *view, reason, now)?;
             }
@@ -189,12 +200,16 @@ impl Oracle {
             Observation::Began(membership) => {
                 let Base { slot, state } = membership.base;
                 self.contradictions.in_epoch(replica, membership.epoch);
+                self.justified.began(replica, membership);
                 audit.note(membership.epoch.0, 33, u64::from(replica.0), &state.0);
                 self.handover.began(replica, membership)?;
                 self.checkpoints.state(replica, slot, state, Source::Handed)?;
             }
-            Observation::Said { topic: Some(said), .. } => {
-                self.contradictions.said(replica, said.0, said.1)?;
+            Observation::Said { topic, ballots, .. } => {
+                if let Some(said) = topic {
+                    self.contradictions.said(replica, said.0, said.1)?;
+                }
+                self.justified.said(replica, ballots)?;
             }
             Observation::Confirmed { place } => self.confirmed(replica, *place)?,
             Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
@@ -213,6 +228,7 @@ impl Oracle {
     ) -> Verdict {
         match seen {
             Observation::Executed { slot, batch } => {
+                self.justified.finalized(replica, *slot, batch.digest)?;
                 self.executed(replica, *slot, batch, now, audit)?;
             }
             Observation::Speculated { slot, batch, history, ran, told } => {
@@ -229,6 +245,7 @@ impl Oracle {
             Observation::Committed { upto } => {
                 for (slot, done) in self.speculation.committed(replica, *upto)? {
                     self.confirmation.became_final(replica, slot, done.history)?;
+                    self.justified.finalized(replica, slot, done.batch.digest)?;
                     self.executed(replica, slot, &done.batch, now, audit)?;
                     for (client, number) in done.ran {
                         self.at_most_once.ran(replica, slot, client, number)?;
@@ -278,6 +295,7 @@ impl Oracle {
         self.speculation.reset(replica);
         self.agreement.resumed(replica, slot);
         self.contradictions.in_epoch(replica, epoch);
+        self.justified.in_epoch(replica, epoch);
         self.handover.resumed(replica, epoch, slot);
         self.at_most_once.resumed(replica, slot);
         self.events_told.resumed(replica);

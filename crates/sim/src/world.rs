@@ -280,6 +280,10 @@ impl<'a> World<'a> {
             options,
         };
         world.add_replicas();
+        let correct = world.replicas.iter().find(|replica| replica.adversary.is_none());
+        if let Some(correct) = correct {
+            world.oracle.judge_by(correct.node.core().justification());
+        }
         world.add_clients(&crypto, &ids, factories);
         world.add_hostile(&crypto, &ids);
         for index in 0..world.options.disturbances.len() {

@@ -5,6 +5,7 @@ use super::checks::{batch, requests};
 use alloc::sync::Arc;
 use core::fmt;
 use pentarchy_core::auth::{Auth, Verifier};
+use pentarchy_core::ballot::Ballot;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaSet, Slot, View};
@@ -251,6 +252,13 @@ impl<M: More> Shared<M> {
         match self {
             Self::Checkpoint { slot, .. } => Topic::of_slot(self.kind(), View(0), *slot),
             _ => None,
+        }
+    }
+
+    /// See [`pentarchy_core::protocol::Message::ballots`].
+    pub fn ballots(&self, cast: &mut dyn FnMut(Ballot)) {
+        if let Self::Checkpoint { slot, state } = self {
+            cast(Ballot::of_slot(self.kind(), View(0), *slot, state.state()));
         }
     }
 

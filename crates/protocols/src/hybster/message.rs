@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use pentarchy_core::auth::Auth;
+use pentarchy_core::ballot::Ballot;
 use pentarchy_core::counter::Position;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, View};
@@ -143,6 +144,23 @@ impl protocol::Message for Message {
         match self {
             Self::Shared(message) => message.topic(),
             _ => None,
+        }
+    }
+
+    fn ballots(&self, digest: &Digest, cast: &mut dyn FnMut(Ballot)) {
+        match self {
+            Self::Order(order) => order.ballots(cast),
+            Self::ViewChange(change) => {
+                cast(Ballot::of_view("view_change", change.view, Digest::default()));
+            }
+            Self::NewView(opening) => {
+                let (view, end) = (opening.view(), opening.start().end());
+                cast(Ballot::of_view("enter", view, *digest));
+                cast(Ballot::of_slot("opening", view, end, *digest));
+            }
+            Self::Enter { view, opening } => cast(Ballot::of_view("enter", *view, *opening)),
+            Self::Acknowledge { .. } | Self::ViewChanges(_) => {}
+            Self::Shared(message) => message.ballots(cast),
         }
     }
 

@@ -45,6 +45,7 @@ mod certificate;
 mod compaction;
 mod descriptor;
 mod explore;
+mod justification;
 mod leaving;
 mod message;
 mod ordering;

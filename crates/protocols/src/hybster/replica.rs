@@ -1,6 +1,7 @@
 //! The replica: its state, and where each event goes.
 
 use super::certificate::{CertifiedViewChange, Entry, NewView, ViewChange, ViewChanges};
+use super::justification::JUSTIFICATION;
 use super::message::{Message, Shared, Steps};
 use super::record::Record;
 use super::statements::TERMS;
@@ -20,6 +21,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verified, Verifier};
+use pentarchy_core::ballot::Justification;
 use pentarchy_core::counter::{Counter, Ui};
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaId, View};
@@ -126,6 +128,8 @@ impl Protocol for Hybster {
         authority: Authority::Members,
         counter: Some(Counter::Trinx),
     };
+
+    const JUSTIFICATION: Justification = JUSTIFICATION;
 
     fn validate(
         membership: &Membership,

@@ -1,7 +1,9 @@
 //! Normal case: commit, decide, execute (MinBFT section 4). The primary proposes as in
 //! [`crate::common::usig::ordering`].
 
+use crate::common::usig::justification::DECIDED;
 use crate::common::usig::{OnUsig, Variant};
+use pentarchy_core::ballot::Justification;
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
@@ -30,6 +32,7 @@ impl Variant for Decided {
         authority: Authority::Members,
         counter: Some(Counter::Usig),
     };
+    const JUSTIFICATION: Justification = DECIDED;
 
     type Speculation = ();
 

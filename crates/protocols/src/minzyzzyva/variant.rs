@@ -5,10 +5,12 @@ use super::views::{Ordered, Printed, Repaired, Views};
 use crate::common::certificate::CheckpointProof;
 use crate::common::counters::certificate::Start;
 use crate::common::counters::past::Past;
+use crate::common::usig::justification::SPECULATED;
 use crate::common::usig::replica::LeftOut;
 use crate::common::usig::{Message, OnUsig, Variant};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use pentarchy_core::ballot::Justification;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
@@ -37,6 +39,9 @@ impl<W: Views> Variant for Ordered<W> {
         authority: Authority::Members,
         counter: Some(W::COUNTER),
     };
+    /// What is printed asks for less, and the museum shows what comes of that.
+    const JUSTIFICATION: Justification =
+        if W::OPENS_ALONE { Justification::NONE } else { SPECULATED };
     const SETTLES: bool = true;
     const OPENS_ALONE: bool = W::OPENS_ALONE;
 

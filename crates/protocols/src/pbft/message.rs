@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use pentarchy_core::auth::{Auth, Signature};
+use pentarchy_core::ballot::Ballot;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Slot, View};
@@ -125,6 +126,25 @@ impl<S: Seal> protocol::Message for Message<S> {
             Self::ViewChange(_) => "view_change",
             Self::NewView(_) => "new_view",
             Self::Shared(message) => message.kind(),
+        }
+    }
+
+    fn ballots(&self, _digest: &Digest, cast: &mut dyn FnMut(Ballot)) {
+        match self {
+            Self::PrePrepare { view, slot, proposal } => {
+                cast(Ballot::of_slot("vote", *view, *slot, proposal.digest()));
+            }
+            Self::Prepare { view, slot, batch } => {
+                cast(Ballot::of_slot("vote", *view, *slot, *batch));
+            }
+            Self::Commit { view, slot, batch } => {
+                cast(Ballot::of_slot("commit", *view, *slot, *batch));
+            }
+            Self::ViewChange(change) => {
+                cast(Ballot::of_view("view_change", change.claims.view, Digest::default()));
+            }
+            Self::NewView(_) => {}
+            Self::Shared(message) => message.ballots(cast),
         }
     }
 

@@ -47,6 +47,7 @@ mod client;
 mod compaction;
 mod descriptor;
 mod explore;
+mod justification;
 mod message;
 mod ordering;
 mod recall;

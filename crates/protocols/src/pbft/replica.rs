@@ -1,6 +1,7 @@
 //! The replica: its state, and where each event goes.
 
 use super::certificate::{NewView, Prepared, Start, ViewChange};
+use super::justification::{DECIDED, TENTATIVE};
 use super::message::{Certified, Message, Shared};
 use super::record::Record;
 use super::seal::Seal;
@@ -20,6 +21,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verified, Verifier};
+use pentarchy_core::ballot::Justification;
 use pentarchy_core::batch::{Batch, Proposal};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
@@ -147,6 +149,7 @@ impl<V: Variant> Protocol for Pbft<V> {
     type Output = Output;
 
     const RULES: Rules = V::RULES;
+    const JUSTIFICATION: Justification = if V::TENTATIVE { TENTATIVE } else { DECIDED };
 
     fn validate(
         membership: &Membership,

@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use pentarchy_core::auth::{Auth, Verified};
+use pentarchy_core::ballot::Ballot;
 use pentarchy_core::counter::Instance;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::protocol::{self, TimerKey, TimerName, Topic};
@@ -56,6 +57,11 @@ impl<M: protocol::Message> protocol::Message for Message<M> {
 
     fn kind(&self) -> &'static str {
         self.inner.kind()
+    }
+
+    fn ballots(&self, digest: &Digest, cast: &mut dyn FnMut(Ballot)) {
+        let pillar = self.pillar;
+        self.inner.ballots(digest, &mut |ballot| cast(Ballot { pillar, ..ballot }));
     }
 
     fn topic(&self) -> Option<Topic> {

@@ -6,10 +6,12 @@ use super::message::{Message, PillarTimer};
 use super::pillared::Pillared;
 use super::record::Record;
 use super::scratch::Scratch;
+use crate::common::slots_to_fill::FillReason;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verifier};
+use pentarchy_core::ballot::Justification;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Domain;
 use pentarchy_core::forge::MakeForger;
@@ -61,6 +63,7 @@ impl<P: Pillar> Protocol for PillarCore<P> {
     type Output = Output;
 
     const RULES: Rules = Rules { name: P::NAME, pillars: true, ..P::RULES };
+    const JUSTIFICATION: Justification = P::JUSTIFICATION;
 
     /// What is said names its pillar itself.
     fn domain(membership: &Membership) -> Domain {

@@ -9,6 +9,7 @@ use super::transit::Transit;
 use crate::common::timer::Timer;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verifier};
+use pentarchy_core::ballot::Justification;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot, View};
 use pentarchy_core::limits::{LATE_MAX, PILLARS_MAX};
 use pentarchy_core::membership::Membership;
@@ -37,6 +38,7 @@ impl<P: Pillar> Protocol for Pillars<P> {
     type Output = Output;
 
     const RULES: Rules = PillarCore::<P>::RULES;
+    const JUSTIFICATION: Justification = P::JUSTIFICATION;
 
     fn validate(
         membership: &Membership,

@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use pentarchy_core::auth::Auth;
+use pentarchy_core::ballot::Ballot;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaSet, Slot, View};
@@ -165,6 +166,26 @@ impl protocol::Message for Message {
             Self::Vouch { .. } => "vouch",
             Self::Certificate(_) => "certificate",
             Self::Shared(message) => message.kind(),
+        }
+    }
+
+    fn ballots(&self, _digest: &Digest, cast: &mut dyn FnMut(Ballot)) {
+        match self {
+            Self::ViewChange(change) => {
+                cast(Ballot::of_view("view_change", change.view, Digest::default()));
+            }
+            Self::Confirm(place) => cast(Ballot::of_view("confirm", place.view, place.history)),
+            Self::Commit(Place { view, slot, history }) => {
+                cast(Ballot::of_slot("commit", *view, *slot, *history));
+            }
+            Self::Shared(message) => message.ballots(cast),
+            Self::Order { .. }
+            | Self::Vote(_)
+            | Self::NewView(_)
+            | Self::Confirmed(_)
+            | Self::Misbehaviour(_)
+            | Self::Vouch { .. }
+            | Self::Certificate(_) => {}
         }
     }
 

@@ -53,6 +53,7 @@ mod compaction;
 mod convict;
 mod descriptor;
 mod explore;
+mod justification;
 mod message;
 mod new_view;
 mod ordering;

@@ -1,6 +1,7 @@
 //! The replica: its state, and where each event goes.
 
 use super::certificate::{Committed, Confirmed, ViewChange, extended};
+use super::justification::JUSTIFICATION;
 use super::message::{Message, Shared, Standing};
 use super::new_view::NewView;
 use super::record::Record;
@@ -21,6 +22,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Signature, Verified, Verifier};
+use pentarchy_core::ballot::Justification;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet, Slot, View};
@@ -158,6 +160,9 @@ impl<V: Variant> Protocol for Zyzzyva<V> {
     type Output = Output;
 
     const RULES: Rules = V::KIND.rules();
+    /// What is printed asks for less, and the museum shows what comes of that.
+    const JUSTIFICATION: Justification =
+        if V::KIND.printed { Justification::NONE } else { JUSTIFICATION };
 
     fn validate(
         membership: &Membership,

@@ -15,6 +15,7 @@ pub mod durability;
 pub mod epoch_handover;
 pub mod events;
 pub mod evidence;
+pub mod justification;
 pub mod leaving;
 pub mod linearizability;
 pub mod liveness;

@@ -187,7 +187,8 @@ impl SimDriver<'_> {
             self.saw(Observation::Certified { epoch, ui, digest: *digest });
         }
         let topic = core.topic(incoming).map(Box::new);
-        self.saw(Observation::Said { to: *to, incoming: (*incoming).clone(), topic });
+        let ballots = core.ballots(incoming);
+        self.saw(Observation::Said { to: *to, incoming: (*incoming).clone(), topic, ballots });
         if self.watch.is_faulty {
             self.watch.said.push((*wire).clone());
         }

@@ -6,6 +6,7 @@ use crate::common::message::in_bounds;
 use alloc::sync::Arc;
 use core::fmt;
 use pentarchy_core::auth::{Auth, Verifier};
+use pentarchy_core::ballot::Ballot;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaId, Slot, View};
@@ -84,6 +85,16 @@ impl Order {
             Self::Prepare { .. } => "prepare",
             Self::Commit { .. } => "commit",
         }
+    }
+
+    /// See [`pentarchy_core::protocol::Message::ballots`]: each is a commitment.
+    pub fn ballots(&self, cast: &mut dyn FnMut(Ballot)) {
+        let (view, slot) = self.place();
+        let batch = match self {
+            Self::Prepare { proposal, .. } => proposal.digest(),
+            Self::Commit { batch, .. } => *batch,
+        };
+        cast(Ballot::of_slot("commit", view, slot, batch));
     }
 
     /// See [`pentarchy_core::protocol::Message::statement`].

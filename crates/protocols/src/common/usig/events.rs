@@ -21,6 +21,7 @@ use crate::common::timer::Timer;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verified, Verifier};
+use pentarchy_core::ballot::Justification;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
@@ -39,6 +40,7 @@ impl<V: Variant> Protocol for OnUsig<V> {
     type Output = Output;
 
     const RULES: Rules = V::RULES;
+    const JUSTIFICATION: Justification = V::JUSTIFICATION;
 
     fn validate(
         membership: &Membership,

@@ -18,6 +18,7 @@ pub mod certificate;
 pub mod compaction;
 pub mod events;
 pub mod explore;
+pub mod justification;
 pub mod message;
 pub mod ordering;
 pub mod recall;

@@ -12,6 +12,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Verified;
+use pentarchy_core::ballot::Justification;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::{Digest, Domain};
@@ -48,6 +49,9 @@ pub struct OnUsig<V: Variant> {
 pub trait Variant: Value {
     /// The protocol's rules.
     const RULES: Rules;
+
+    /// What must have been said when a replica decides something.
+    const JUSTIFICATION: Justification;
 
     /// Whether clients ask to have a slot made final, because it was executed before it was.
     const SETTLES: bool = false;

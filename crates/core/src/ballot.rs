@@ -1,0 +1,103 @@
+//! What replicas say towards a decision, and how much of that a decision takes: for those who look
+//! from outside whether a decision was justified, without the code by which the protocol counts.
+
+use crate::digest::Digest;
+use crate::ids::{Slot, View};
+
+/// A statement that counts towards a decision.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ballot {
+    /// What for.
+    pub kind: &'static str,
+    /// The pillar of which it speaks; 0 if there is one.
+    pub pillar: u8,
+    /// The view of which it speaks; 0 if of none.
+    pub view: View,
+    /// The slot of which it speaks; 0 if of none.
+    pub slot: Slot,
+    /// What it says about that: a batch, a history, a state, a NEW-VIEW.
+    pub content: Digest,
+}
+
+impl Ballot {
+    /// About a slot in a view.
+    #[must_use]
+    pub const fn of_slot(kind: &'static str, view: View, slot: Slot, content: Digest) -> Self {
+        Self { kind, pillar: 0, view, slot, content }
+    }
+
+    /// About a view.
+    #[must_use]
+    pub const fn of_view(kind: &'static str, view: View, content: Digest) -> Self {
+        Self { kind, pillar: 0, view, slot: Slot(0), content }
+    }
+}
+
+/// What a quorum of ballots about one thing proves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// What the slot orders of which the ballots speak.
+    Slot,
+    /// What all slots order up to the one of which the ballots speak.
+    UpTo,
+    /// What the view orders that the ballots speak of, up to the slot that its NEW-VIEW names by a
+    /// ballot of this kind.
+    TakenOver(&'static str),
+}
+
+/// Ballots that justify a decision: so many replicas, of `n` of which `f` may be faulty, cast one
+/// of this kind, with the same content.
+#[derive(Clone, Copy, Debug)]
+pub struct Grounds {
+    /// The kind of ballot.
+    pub kind: &'static str,
+    /// How many replicas have to cast it. Stated from the paper, apart from the protocol's code.
+    pub voters: fn(n: usize, f: usize) -> usize,
+    /// What they prove.
+    pub reach: Reach,
+}
+
+/// What must have been said when a replica of a protocol decides something. Empty lists ask for
+/// nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Justification {
+    /// That a slot is final: one of these.
+    pub of_final: &'static [Grounds],
+    /// That a view is entered: all of these.
+    pub of_view: &'static [Grounds],
+    /// That a state is stable: one of these.
+    pub of_stable: &'static [Grounds],
+    /// That a replica casts a ballot of the first kind: these, about the same view and slot, and
+    /// with the same content.
+    pub of_ballot: &'static [(&'static str, Grounds)],
+}
+
+impl Justification {
+    /// Nothing has to be said.
+    pub const NONE: Self = Self { of_final: &[], of_view: &[], of_stable: &[], of_ballot: &[] };
+}
+
+/// More than half of all replicas: what intersects in a group whose faulty members cannot say two
+/// things.
+#[must_use]
+pub const fn majority(n: usize, _f: usize) -> usize {
+    n / 2 + 1
+}
+
+/// More than half of all and the faulty: two of these share a correct replica.
+#[must_use]
+pub const fn byzantine_quorum(n: usize, f: usize) -> usize {
+    (n + f) / 2 + 1
+}
+
+/// All that answer for certain.
+#[must_use]
+pub const fn all_but_faulty(n: usize, f: usize) -> usize {
+    n - f
+}
+
+/// Enough that one of them is correct.
+#[must_use]
+pub const fn one_correct(_n: usize, f: usize) -> usize {
+    f + 1
+}

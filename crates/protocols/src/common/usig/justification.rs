@@ -1,0 +1,33 @@
+//! What has to be said before a replica decides something, from the paper and apart from the code
+//! that counts: see [`pentarchy_core::protocol::Protocol::JUSTIFICATION`].
+
+use pentarchy_core::ballot::{Grounds, Justification, Reach, majority, one_correct};
+
+/// So many replicas left for a view, and so many found its NEW-VIEW valid.
+const OF_VIEW: &[Grounds] = &[
+    Grounds { kind: "view_change", voters: majority, reach: Reach::Slot },
+    Grounds { kind: "acknowledge", voters: majority, reach: Reach::Slot },
+];
+
+/// So many committed to a NEW-VIEW, and so to what it takes over.
+const ENTERED: Grounds =
+    Grounds { kind: "enter", voters: majority, reach: Reach::TakenOver("opening") };
+
+/// Where what is decided is executed.
+pub const DECIDED: Justification = Justification {
+    of_final: &[Grounds { kind: "commit", voters: majority, reach: Reach::Slot }, ENTERED],
+    of_view: OF_VIEW,
+    of_stable: &[Grounds { kind: "checkpoint", voters: one_correct, reach: Reach::Slot }],
+    of_ballot: &[("enter", Grounds { kind: "acknowledge", voters: majority, reach: Reach::Slot })],
+};
+
+/// Where what is ordered is executed, and becomes final with a later slot, or because its state is
+/// stable.
+pub const SPECULATED: Justification = Justification {
+    of_final: &[
+        Grounds { kind: "commit", voters: majority, reach: Reach::UpTo },
+        ENTERED,
+        Grounds { kind: "checkpoint", voters: one_correct, reach: Reach::UpTo },
+    ],
+    ..DECIDED
+};
