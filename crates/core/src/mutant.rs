@@ -220,6 +220,11 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("frame.hole-not-reported", "who lacks what led to its state does not say so")
         .scheduled(),
     mutant("frame.never-times-gaps", "no backup times slots that others wait for").scheduled(),
+    mutant(
+        "frame.rows-heard-of-anew",
+        "a primary has time to hear of a slot from when it can fill it, however long it knew of it",
+    )
+    .scheduled(),
     mutant("pillars.any-pillar", "what one pillar's counter certifies counts in all"),
     mutant("pillars.statements-shared", "what is said in one pillar convinces in all"),
     mutant("pillars.gaps-not-filled", "slots that nobody asks for are not filled"),
@@ -363,8 +368,7 @@ pub const MUTANTS: &[Mutant] = &[
     .scheduled(),
     mutant("minzyzzyva.commitment-to-its-slot-only", "a commitment is none to the slots before")
         .unclaimed(),
-    mutant("minzyzzyva.taken-over-is-final", "what a view takes over is final as it is entered")
-        .scheduled(),
+    mutant("minzyzzyva.taken-over-is-final", "what a view takes over is final as it is entered"),
     mutant("minzyzzyva.nothing-taken-back", "what a view did not take over stays executed"),
     mutant("minzyzzyva.commitments-not-repeated", "the last commitment is not sent again"),
     mutant(
@@ -487,7 +491,7 @@ pub const MUTANTS: &[Mutant] = &[
         .scheduled(),
     mutant("zyzzyva.commit-with-f", "f equal votes make a replica commit"),
     mutant("zyzzyva.certificate-not-kept", "a certificate is not in the log").unclaimed(),
-    mutant("zyzzyva.final-with-f", "f COMMITs make a slot final").unclaimed(),
+    mutant("zyzzyva.final-with-f", "f COMMITs make a slot final"),
     mutant("zyzzyva.never-convicts", "contradicting orders prove nothing").unclaimed(),
     mutant("frame.waits-for-what-is-installed", "who waits goes on when a state has made it final"),
     mutant("frame.other-order-forgotten", "an objection to another order has no end of its own"),

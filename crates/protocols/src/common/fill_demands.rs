@@ -5,6 +5,7 @@ use super::pace::{Demand, Work};
 use alloc::collections::VecDeque;
 use core::ops::RangeInclusive;
 use pentarchy_core::ids::{Millis, Slot};
+use pentarchy_core::mutant;
 
 /// How long it may take until the primary hears that a slot is to be filled: of what is decided
 /// elsewhere every vote tells, and votes that are lost are repeated after this.
@@ -44,6 +45,7 @@ impl FillDemands {
     pub fn demand(&mut self, slots: RangeInclusive<u64>, now: Millis, work: Work) {
         for slot in slots.map(Slot) {
             let at = self.heard.iter().find(|(heard, _)| *heard >= slot).map_or(now, |(_, at)| *at);
+            let at = if mutant!("frame.rows-heard-of-anew") { now } else { at };
             let since = now.max(Millis(at.0.saturating_add(HEARD_OF_MILLIS)));
             self.open.push_back((slot, Demand { since, work }));
         }
@@ -102,9 +104,15 @@ mod tests {
         demands.hear(Slot(9), Millis(1_030));
         demands.demand(demands.lacking(Slot(0), Slot(2)), Millis(1_040), Work::default());
         assert_eq!(since(&mut demands, 1), [1_050]);
-        // Slot 2 is executed late, and makes room for 3 and 4.
+        assert_eq!(since(&mut room_at_last(demands.clone()), 4), [1_050, 1_200, 1_200]);
+        let mut anew = mutant::with(Some("frame.rows-heard-of-anew"), || room_at_last(demands));
+        assert_eq!(since(&mut anew, 4), [1_050, 1_250, 1_250]);
+    }
+
+    /// Slot 2 is executed late, and makes room for 3 and 4.
+    fn room_at_last(mut demands: FillDemands) -> FillDemands {
         demands.demand(demands.lacking(Slot(2), Slot(4)), Millis(1_200), Work::default());
-        assert_eq!(since(&mut demands, 4), [1_050, 1_200, 1_200]);
+        demands
     }
 
     #[test]
