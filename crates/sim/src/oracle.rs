@@ -29,6 +29,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::ballot::Justification;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::Handover;
 use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, Slot, View};
 use pentarchy_core::limits::CLOCK_SKEW_MILLIS;
 use pentarchy_core::membership::{Base, Membership};
@@ -191,20 +192,8 @@ impl Oracle {
             Observation::Asked { number, operation } => {
                 self.validity.submitted(member_id(replica), *number, operation.clone());
             }
-            Observation::Ended(handover) => {
-                let Base { slot, state } = handover.base;
-                audit.note(slot.0, 32, u64::from(replica.0), &handover.to_bytes());
-                self.checkpoints.state(replica, slot, state, Source::Handed)?;
-                self.handover.ended(replica, handover)?;
-            }
-            Observation::Began(membership) => {
-                let Base { slot, state } = membership.base;
-                self.contradictions.in_epoch(replica, membership.epoch);
-                self.justified.began(replica, membership);
-                audit.note(membership.epoch.0, 33, u64::from(replica.0), &state.0);
-                self.handover.began(replica, membership)?;
-                self.checkpoints.state(replica, slot, state, Source::Handed)?;
-            }
+            Observation::Ended(handover) => self.ended_epoch(replica, handover, audit)?,
+            Observation::Began(membership) => self.began_epoch(replica, membership, audit)?,
             Observation::Said { topic, ballots, .. } => {
                 if let Some(said) = topic {
                     self.contradictions.said(replica, said.0, said.1)?;
@@ -216,6 +205,32 @@ impl Oracle {
             other => durability::saw(replica, other)?,
         }
         Ok(())
+    }
+
+    fn ended_epoch(
+        &mut self,
+        replica: ReplicaId,
+        handover: &Handover,
+        audit: &mut Audit,
+    ) -> Verdict {
+        let Base { slot, state } = handover.base;
+        audit.note(slot.0, 32, u64::from(replica.0), &handover.to_bytes());
+        self.checkpoints.state(replica, slot, state, Source::Handed)?;
+        self.handover.ended(replica, handover)
+    }
+
+    fn began_epoch(
+        &mut self,
+        replica: ReplicaId,
+        membership: &Membership,
+        audit: &mut Audit,
+    ) -> Verdict {
+        let Base { slot, state } = membership.base;
+        self.contradictions.in_epoch(replica, membership.epoch);
+        self.justified.began(replica, membership);
+        audit.note(membership.epoch.0, 33, u64::from(replica.0), &state.0);
+        self.handover.began(replica, membership)?;
+        self.checkpoints.state(replica, slot, state, Source::Handed)
     }
 
     /// A replica executed something, took it back, or has it count.
