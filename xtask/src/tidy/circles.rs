@@ -5,48 +5,20 @@ use super::Finding;
 use crate::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The circles that there still are, one a line: the parent, and the modules. It may only shrink.
-const KNOWN: &str = "xtask/circles.txt";
-
 /// A module's path from the root of its crate.
 type Module<'a> = Vec<&'a str>;
 
 /// A circle: the modules, and their parent's path with the crate in front.
 type Circle = (String, BTreeSet<String>);
 
-/// Circles that are not known, and known ones that are not what they were.
+/// Circles, each under the crate or module in which it is.
 pub fn circles(tree: &Tree) -> Vec<Finding> {
-    let known = tree.text(KNOWN).unwrap_or_default();
-    let known: Vec<Circle> = known.lines().filter_map(listed).collect();
-    let found = found(tree);
-    let fresh = found.iter().filter(|(parent, circle)| {
-        !known.iter().any(|(its, known)| its == parent && circle.is_subset(known))
-    });
-    let fresh = fresh.map(|circle| {
-        let what = format!("a new circle of imports, or a larger one: {}", shown(circle));
-        Finding::new(KNOWN, 0, what)
-    });
-    let over = known.iter().filter(|it| !found.contains(*it));
-    let over = over.map(|circle| {
-        let what = format!("no circle, or a smaller one: write what is left of {}", shown(circle));
-        Finding::new(KNOWN, 0, what)
-    });
-    let mut findings: Vec<_> = fresh.chain(over).collect();
-    if !findings.is_empty() {
-        let list: Vec<String> = found.iter().map(shown).collect();
-        findings.push(Finding::new(KNOWN, 0, format!("as it is:\n{}", list.join("\n"))));
-    }
-    findings
-}
-
-fn shown((parent, modules): &Circle) -> String {
-    let modules: Vec<&str> = modules.iter().map(String::as_str).collect();
-    format!("{parent}: {}", modules.join(" "))
-}
-
-fn listed(line: &str) -> Option<Circle> {
-    let (parent, modules) = line.split_once(": ")?;
-    Some((parent.to_owned(), modules.split(' ').map(str::to_owned).collect()))
+    let finding = |(parent, modules): Circle| {
+        let modules: Vec<String> = modules.into_iter().collect();
+        let what = format!("a circle of imports: {}", modules.join(" "));
+        Finding::new(&parent, 0, what)
+    };
+    found(tree).into_iter().map(finding).collect()
 }
 
 /// All circles of all crates.
@@ -218,25 +190,10 @@ mod tests {
         ),
     ];
 
-    fn tree(known: &str) -> Tree {
-        Tree::of(&[&FILES[..], &[(KNOWN, known)]].concat())
-    }
-
     #[test]
     fn a_circle_is_found_through_others_and_over_lines() {
-        let all = ["x", "y", "z"].map(str::to_owned).into();
-        assert_eq!(found(&tree("")), [("a".to_owned(), all)]);
-        let new = findings(&circles(&tree("")));
-        assert!(new[0].contains("a new circle of imports, or a larger one: a: x y z"), "{new:?}");
-    }
-
-    #[test]
-    fn the_list_excuses_and_may_only_shrink() {
-        assert_eq!(circles(&tree("a: x y z\n")), []);
-        let larger = findings(&circles(&tree("a: w x y z\n")));
-        assert!(larger[0].contains("write what is left of a: w x y z"), "{larger:?}");
-        let smaller = findings(&circles(&tree("a: x y\n")));
-        assert!(smaller[0].contains("a new circle of imports, or a larger one"), "{smaller:?}");
+        let found = findings(&circles(&Tree::of(&FILES)));
+        assert_eq!(found, ["a: a circle of imports: x y z"]);
     }
 
     #[test]
