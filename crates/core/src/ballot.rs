@@ -40,8 +40,11 @@ pub enum Reach {
     Slot,
     /// What all slots order up to the one of which the ballots speak.
     UpTo,
-    /// What the view orders that the ballots speak of, up to the slot that its NEW-VIEW names by a
-    /// ballot of this kind.
+    /// The same, where a ballot about a later slot of the same view counts as one about each slot
+    /// before it: the ballots need not speak of one slot.
+    Cumulative,
+    /// The slots that the view's NEW-VIEW takes over. The ballot of this kind with the same content
+    /// names the last of them.
     TakenOver(&'static str),
 }
 

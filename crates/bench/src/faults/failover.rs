@@ -65,6 +65,9 @@ pub fn run(args: &FailoverArgs, interrupt: &Interrupt) -> Outcome {
     while runs.len() < args.runs && result.is_ok() {
         result = break_group(args, load, interrupt, &mut runs, &mut counted);
     }
+    if runs.is_empty() {
+        return result;
+    }
     let report = Failover {
         fault: args.fault.name(),
         protocol: args.group.label(),
@@ -95,8 +98,9 @@ fn break_group(
     let counters = Counters::start(&cluster.config, load)?;
     let last = args.runs.min(runs.len() + RUNS_OF_A_MEMBER * cluster.config.replicas.len());
     let broken = break_often(args, last, &cluster, &counters.record, interrupt, runs);
-    counted.add(&counters.finish()?);
-    broken
+    let verdict = counters.finish();
+    verdict.as_ref().ok().into_iter().for_each(|verdict| counted.add(verdict));
+    broken.and(verdict.map(|_| ()))
 }
 
 fn break_often(

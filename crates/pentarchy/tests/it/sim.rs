@@ -200,7 +200,7 @@ fn a_binary_that_may_serve_has_no_seeded_bugs_and_says_where_they_are() {
 fn a_bug_is_found_one_that_is_not_looked_for_is_missed_and_an_exhibit_is_shown() {
     let report = json(&["sim", "mutants", "--only", "usig.decide-with-f", "--json"]);
     let line = &report["mutants"][0];
-    assert_eq!((&line["catches"], &line["properties"][0]), (&5.into(), &"agreement".into()));
+    assert_eq!((&line["catches"], &line["properties"][0]), (&5.into(), &"justification".into()));
     let few = ["sim", "mutants", "--only", "transfer.manifest-not-checked", "--seeds-max", "1"];
     let output = run(&few);
     assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));

@@ -86,9 +86,10 @@ impl SlotsToFill {
         is_late
     }
 
-    /// A view is over, and what its primary did not do.
+    /// A view is over, and what its primary did not do. The next primary is timed for what others
+    /// wait for then: they may have waited for something that only the last one said.
     pub const fn view_ended(&mut self) {
-        self.is_overdue = false;
+        (self.is_overdue, self.timed_upto) = (false, Slot(0));
     }
 
     /// Asserts that nothing is overdue for which no timer ran.
@@ -143,7 +144,9 @@ mod tests {
         assert!(slots.timer_expired(Slot(9), Slot(8)) && slots.is_overdue());
         let mut next_view = slots.clone();
         next_view.view_ended();
-        assert!(!next_view.is_overdue());
+        assert!(!next_view.is_overdue() && next_view.lacks(Slot(9), FillReason::Decided));
+        assert!(next_view.end_timer(true, Slot(9)).is_some());
+        assert_eq!(next_view.begin_timer(Slot(2), END), None, "nobody waits yet");
         assert!(slots.end_timer(true, Slot(9)).is_some_and(|ended| ended.was_overdue));
         slots.assert_invariants();
     }

@@ -1,7 +1,7 @@
 //! The replica: its state, and where each event goes.
 
 use super::certificate::{NewView, Prepared, Start, ViewChange};
-use super::justification::{DECIDED, TENTATIVE};
+use super::justification::JUSTIFICATION;
 use super::message::{Certified, Message, Shared};
 use super::record::Record;
 use super::seal::Seal;
@@ -149,7 +149,7 @@ impl<V: Variant> Protocol for Pbft<V> {
     type Output = Output;
 
     const RULES: Rules = V::RULES;
-    const JUSTIFICATION: Justification = if V::TENTATIVE { TENTATIVE } else { DECIDED };
+    const JUSTIFICATION: Justification = JUSTIFICATION;
 
     fn validate(
         membership: &Membership,

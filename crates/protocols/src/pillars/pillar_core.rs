@@ -286,7 +286,8 @@ impl<P: Pillar> PillarCore<P> {
             leads,
             next_slot,
             heard_of,
-            wants: waits.then_some(self.wants),
+            // A new view may have given up slots that this replica had taken up.
+            wants: waits.then(|| self.wants.min(next_slot)),
             answers: self.answers,
         };
         if self.said.as_ref() != Some(&pillar_status) {

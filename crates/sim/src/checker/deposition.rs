@@ -35,7 +35,7 @@ pub struct Deposition {
     followed: Option<Micros>,
     /// The first entry that nothing seen so far excuses, and when that was: a correct replica that
     /// left for another reason may enter a moment later.
-    suspected: Option<(Micros, Broken)>,
+    suspected: Option<(Micros, View, Broken)>,
 }
 
 impl Deposition {
@@ -58,7 +58,8 @@ impl Deposition {
         self.passed(now)?;
         let calm = self.from.is_some_and(|from| now > from + LATELY);
         if reason == FOLLOWED {
-            (self.followed, self.suspected) = (Some(now), None);
+            self.followed = Some(now);
+            self.suspected.take_if(|(_, suspected, _)| *suspected == view);
         }
         let lately = |at: Option<Micros>| at.is_some_and(|at| now <= at + LATELY);
         if !calm || lately(self.asked) || lately(self.followed) || reason != REASON {
@@ -70,7 +71,7 @@ impl Deposition {
              {last} ms",
             view.0
         );
-        self.suspected.get_or_insert((now, Broken::new(PROPERTY, detail)));
+        self.suspected.get_or_insert((now, view, Broken::new(PROPERTY, detail)));
         Ok(())
     }
 
@@ -79,8 +80,8 @@ impl Deposition {
     /// # Errors
     /// If nobody entered in time who would excuse that another one entered.
     pub fn passed(&mut self, now: Micros) -> Verdict {
-        let is_over = |(at, _): &mut (Micros, Broken)| now > *at + LATELY;
-        self.suspected.take_if(is_over).map_or(Ok(()), |(_, broken)| Err(broken))
+        let is_over = |(at, ..): &mut (Micros, View, Broken)| now > *at + LATELY;
+        self.suspected.take_if(is_over).map_or(Ok(()), |(.., broken)| Err(broken))
     }
 
     /// The world is over.
@@ -88,7 +89,7 @@ impl Deposition {
     /// # Errors
     /// If a replica left a view because of asks that nobody correct stood by.
     pub fn ended(&mut self) -> Verdict {
-        self.suspected.take().map_or(Ok(()), |(_, broken)| Err(broken))
+        self.suspected.take().map_or(Ok(()), |(.., broken)| Err(broken))
     }
 }
 

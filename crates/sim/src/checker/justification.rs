@@ -3,9 +3,12 @@
 //! enough replicas have said what the paper asks for, of the same view and with the same content.
 //!
 //! Harm needs more than one replica that counts wrongly; this names the first that does. The
-//! protocol's own code, which counts, is not asked: its pages state what has to be said
+//! protocol's own code, which counts, is not asked: beside it stands what has to be said
 //! ([`pentarchy_core::ballot`]), and what was said is what replicas were seen to send. Of a faulty
 //! replica nobody knows what it sent to whom, so each counts as if it had said whatever is asked.
+//!
+//! What it does not compare: the batches that a view takes over, the history that makes a
+//! speculative slot final, and in which pillar a view was entered or a state became stable.
 
 use super::{Broken, Verdict};
 use pentarchy_core::ballot::{Ballot, Grounds, Justification, Reach};
@@ -102,7 +105,8 @@ impl Justified {
     /// # Errors
     /// If nothing justifies it.
     pub fn finalized(&self, replica: ReplicaId, slot: Slot, batch: Digest) -> Verdict {
-        let (pillar, row) = self.place(replica, slot);
+        let Some(base) = self.base(replica) else { return Ok(()) };
+        let (pillar, row) = self.place(base, slot);
         let grounds = self.rules.of_final;
         let good = |it: &Grounds| self.proves(replica, it, (pillar, row), batch);
         if grounds.is_empty() || grounds.iter().any(good) {
@@ -136,10 +140,8 @@ impl Justified {
     /// # Errors
     /// If not enough vouched for it.
     pub fn stable(&self, replica: ReplicaId, slot: Slot, state: Digest) -> Verdict {
-        if slot <= self.bases[&self.epochs[&replica]] {
-            return Ok(());
-        }
-        let (_, row) = self.place(replica, slot);
+        let Some(base) = self.base(replica).filter(|base| slot > *base) else { return Ok(()) };
+        let (_, row) = self.place(base, slot);
         let vouched = |grounds: &Grounds| {
             (0..self.pillars as u8).any(|pillar| {
                 let about = (pillar, View(0));
@@ -158,11 +160,15 @@ impl Justified {
         (grounds.voters)(self.n, self.f).saturating_sub(self.faulty)
     }
 
+    /// Behind which slot the replica's epoch begins; none if nobody was seen to begin it.
+    fn base(&self, replica: ReplicaId) -> Option<Slot> {
+        self.bases.get(&self.epochs[&replica]).copied()
+    }
+
     /// Which slot of which pillar a slot of the order is.
-    fn place(&self, replica: ReplicaId, slot: Slot) -> (u8, Slot) {
-        let base = self.bases[&self.epochs[&replica]].0;
-        let Some(before) = slot.0.checked_sub(base + 1) else { return (0, slot) };
-        let row = base.div_ceil(self.pillars) + 1 + before / self.pillars;
+    fn place(&self, base: Slot, slot: Slot) -> (u8, Slot) {
+        let Some(before) = slot.0.checked_sub(base.0 + 1) else { return (0, slot) };
+        let row = base.0.div_ceil(self.pillars) + 1 + before / self.pillars;
         ((before % self.pillars) as u8, Slot(row))
     }
 
@@ -203,17 +209,25 @@ impl Justified {
         let (epoch, needed) = (self.epochs[&replica], self.needed(grounds));
         let last = match grounds.reach {
             Reach::Slot => slot,
-            Reach::UpTo => Slot(u64::MAX),
+            Reach::UpTo | Reach::Cumulative => Slot(u64::MAX),
             Reach::TakenOver(opening) => {
                 return self.was_taken_over(epoch, grounds.kind, opening, (pillar, slot), needed);
             }
         };
+        let mut of_view: BTreeMap<View, ReplicaSet> = BTreeMap::new();
         let from = (epoch, slot, "", 0, View(0));
-        let about =
-            self.cast.range(from..).take_while(|((of, at, ..), _)| *of == epoch && *at <= last);
-        let mut about =
-            about.filter(|((_, _, kind, of, _), _)| (*kind, *of) == (grounds.kind, pillar));
-        about.any(|(_, said)| {
+        let about = self.cast.range(from..);
+        let about = about.take_while(|((of, at, ..), _)| *of == epoch && *at <= last);
+        let of_kind = |(_, _, kind, of, _): &Subject| (*kind, *of) == (grounds.kind, pillar);
+        let mut about = about.filter(|(subject, _)| of_kind(subject));
+        about.any(|((.., view), said)| {
+            if grounds.reach == Reach::Cumulative {
+                let voters = of_view.entry(*view).or_default();
+                said.values().flat_map(|who| who.iter()).for_each(|id| {
+                    voters.insert(id);
+                });
+                return voters.len() >= needed;
+            }
             let named = |content: &Digest| grounds.reach == Reach::UpTo || *content == batch;
             said.iter().any(|(content, who)| named(content) && who.len() >= needed)
         })
@@ -311,6 +325,22 @@ mod tests {
         commit(&mut checker, 2, 2, A);
         checker.finalized(R0, Slot(4), A).unwrap();
         checker.finalized(R0, Slot(5), A).unwrap_err();
+    }
+
+    #[test]
+    fn a_commitment_to_a_slot_may_be_one_to_all_before_it() {
+        let mut checker = Justified::new(&crate::world::membership(1, 5, 2), 0);
+        let cumulative = Grounds { kind: "commit", voters: majority, reach: Reach::Cumulative };
+        let of_final: &[Grounds] = Box::leak(Box::new([cumulative]));
+        checker.judge_by(Justification { of_final, ..RULES });
+        let to = |slot, view| [Ballot::of_slot("commit", View(view), Slot(slot), A)];
+        checker.said(R0, &to(5, 1)).unwrap();
+        checker.said(ReplicaId(2), &to(7, 1)).unwrap();
+        checker.said(ReplicaId(1), &to(7, 2)).unwrap();
+        checker.finalized(R0, Slot(5), A).unwrap_err();
+        checker.said(ReplicaId(1), &to(6, 1)).unwrap();
+        checker.finalized(R0, Slot(5), A).unwrap();
+        checker.finalized(R0, Slot(6), A).unwrap_err();
     }
 
     #[test]

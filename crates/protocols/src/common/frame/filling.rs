@@ -67,10 +67,13 @@ impl<C: Framed> Frame<C> {
     /// Slots that the primary was to fill are executed. A replica that is behind cannot tell, and a
     /// primary that may order no more bytes is not late.
     pub(super) fn note_filled(&mut self) {
-        if self.is_behind() || !self.has_byte_room() {
+        if self.is_behind() {
             self.monitor.forget_slots();
         }
         self.monitor.executed_upto(self.executed, self.now);
+        if !self.has_byte_room() {
+            self.monitor.forget_slots();
+        }
     }
 
     /// The last slot of which this replica has heard that others are at it: a proposal came, even

@@ -21,13 +21,8 @@ pub const DECIDED: Justification = Justification {
     of_ballot: &[("enter", Grounds { kind: "acknowledge", voters: majority, reach: Reach::Slot })],
 };
 
-/// Where what is ordered is executed, and becomes final with a later slot, or because its state is
-/// stable.
+/// Where what is ordered is executed. A commitment to a slot is one to all slots before it.
 pub const SPECULATED: Justification = Justification {
-    of_final: &[
-        Grounds { kind: "commit", voters: majority, reach: Reach::UpTo },
-        ENTERED,
-        Grounds { kind: "checkpoint", voters: one_correct, reach: Reach::UpTo },
-    ],
+    of_final: &[Grounds { kind: "commit", voters: majority, reach: Reach::Cumulative }, ENTERED],
     ..DECIDED
 };
