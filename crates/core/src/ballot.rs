@@ -1,5 +1,6 @@
-//! What replicas say towards a decision, and how much of that a decision takes: for those who look
-//! from outside whether a decision was justified, without the code by which the protocol counts.
+//! Which messages count towards a decision, and how many replicas must have sent them. The
+//! simulator looks with it whether a replica's decision was justified, without the code by which
+//! the protocol counts.
 
 use crate::digest::Digest;
 use crate::ids::{Slot, View};
@@ -7,7 +8,7 @@ use crate::ids::{Slot, View};
 /// A statement that counts towards a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ballot {
-    /// What for.
+    /// The name that [`Grounds`] have for such statements.
     pub kind: &'static str,
     /// The pillar of which it speaks; 0 if there is one.
     pub pillar: u8,
@@ -15,7 +16,7 @@ pub struct Ballot {
     pub view: View,
     /// The slot of which it speaks; 0 if of none.
     pub slot: Slot,
-    /// What it says about that: a batch, a history, a state, a NEW-VIEW.
+    /// The digest of what its author supports: a batch, a history, a state or a NEW-VIEW.
     pub content: Digest,
 }
 
@@ -56,27 +57,27 @@ pub struct Grounds {
     pub kind: &'static str,
     /// How many replicas have to cast it. Stated from the paper, apart from the protocol's code.
     pub voters: fn(n: usize, f: usize) -> usize,
-    /// What they prove.
+    /// Which slots the ballots prove to be final.
     pub reach: Reach,
 }
 
-/// What must have been said when a replica of a protocol decides something. Empty lists ask for
+/// What replicas must have sent before one of them decides something. An empty list asks for
 /// nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Justification {
-    /// That a slot is final: one of these.
+    /// A replica takes a slot for final: one of these.
     pub of_final: &'static [Grounds],
-    /// That a view is entered: all of these.
+    /// A replica enters a view: all of these.
     pub of_view: &'static [Grounds],
-    /// That a state is stable: one of these.
+    /// A replica takes a state for stable: one of these.
     pub of_stable: &'static [Grounds],
-    /// That a replica casts a ballot of the first kind: these, about the same view and slot, and
+    /// A replica casts a ballot of the first kind: the second, about the same view and slot, and
     /// with the same content.
     pub of_ballot: &'static [(&'static str, Grounds)],
 }
 
 impl Justification {
-    /// Nothing has to be said.
+    /// The simulator judges no decision.
     pub const NONE: Self = Self { of_final: &[], of_view: &[], of_stable: &[], of_ballot: &[] };
 }
 

@@ -16,7 +16,7 @@
 //! | [`wire`] | the bounded codec |
 //! | [`request`], [`batch`] | signed envelopes of requests and the batches that order them |
 //! | [`window`], [`votes`] | bounded tables of slots and votes |
-//! | [`ballot`] | what has to be said for a decision, for those who check it from outside |
+//! | [`ballot`] | what replicas must have sent before one of them decides |
 //! | [`sessions`], [`service`], [`executor`] | execution, at-most-once, checkpoints |
 //! | [`reads`] | queries that wait until what they must not miss is executed |
 //! | [`designated_replier`] | who tells a client a result, and who its digest |

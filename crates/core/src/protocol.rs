@@ -142,7 +142,7 @@ pub trait Protocol: Value {
     /// Fault model, group size and quorums, as data.
     const RULES: Rules;
 
-    /// What must have been said when one of its replicas decides something.
+    /// What replicas must have sent before one of them decides something.
     const JUSTIFICATION: Justification = Justification::NONE;
 
     /// What everything that its replicas say is bound to.

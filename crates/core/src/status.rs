@@ -9,7 +9,7 @@ pub struct Status {
     pub view: View,
     /// The primary of that view.
     pub primary: ReplicaId,
-    /// What it is doing: `normal`, `changing`, `entering`, `draining`, `catching-up`.
+    /// What the replica is doing: `normal`, `changing`, `entering`, `draining`, `catching-up`.
     pub phase: &'static str,
     /// The last slot of the contiguous committed order.
     pub committed: Slot,
