@@ -1,5 +1,6 @@
-//! What has to be said before a replica decides something, from the paper and apart from the code
-//! that counts: see [`pentarchy_core::protocol::Protocol::JUSTIFICATION`].
+//! What replicas must have sent before one of them decides something. This follows the paper, and
+//! stands apart from the code that counts: see
+//! [`pentarchy_core::protocol::Protocol::JUSTIFICATION`].
 
 use pentarchy_core::ballot::{Grounds, Justification, Reach, majority, one_correct};
 

@@ -1,5 +1,6 @@
-//! What has to be said before a replica decides something, from the paper and apart from the code
-//! that counts: see [`pentarchy_core::protocol::Protocol::JUSTIFICATION`].
+//! What replicas must have sent before one of them decides something. This follows the paper, and
+//! stands apart from the code that counts: see
+//! [`pentarchy_core::protocol::Protocol::JUSTIFICATION`].
 
 use pentarchy_core::ballot::{Grounds, Justification, Reach, majority, one_correct};
 
@@ -13,7 +14,7 @@ const OF_VIEW: &[Grounds] = &[
 const ENTERED: Grounds =
     Grounds { kind: "enter", voters: majority, reach: Reach::TakenOver("opening") };
 
-/// Where what is decided is executed.
+/// For protocols whose replicas execute what is decided.
 pub const DECIDED: Justification = Justification {
     of_final: &[Grounds { kind: "commit", voters: majority, reach: Reach::Slot }, ENTERED],
     of_view: OF_VIEW,
@@ -21,7 +22,8 @@ pub const DECIDED: Justification = Justification {
     of_ballot: &[("enter", Grounds { kind: "acknowledge", voters: majority, reach: Reach::Slot })],
 };
 
-/// Where what is ordered is executed. A commitment to a slot is one to all slots before it.
+/// For protocols whose replicas execute what is ordered. There, a commitment to a slot is one to
+/// all slots before it.
 pub const SPECULATED: Justification = Justification {
     of_final: &[Grounds { kind: "commit", voters: majority, reach: Reach::Cumulative }, ENTERED],
     ..DECIDED

@@ -50,7 +50,7 @@ pub trait Variant: Value {
     /// The protocol's rules.
     const RULES: Rules;
 
-    /// What must have been said when a replica decides something.
+    /// What replicas must have sent before one of them decides something.
     const JUSTIFICATION: Justification;
 
     /// Whether clients ask to have a slot made final, because it was executed before it was.
@@ -62,7 +62,7 @@ pub trait Variant: Value {
     /// What a replica knows of slots that it executed and that are not final.
     type Speculation: Value;
 
-    /// What it knows when it starts and has executed so much.
+    /// What a replica knows of slots that are not final when it starts and has executed so much.
     fn begin(executed: Slot) -> Self::Speculation;
 
     /// What a slot orders, if it is the next one and may be executed by now.
@@ -154,7 +154,7 @@ pub trait Variant: Value {
         let _ = (replica, low);
     }
 
-    /// What was executed that a view does not take over, before it is entered.
+    /// What this replica executed that a view does not take over, before it enters that view.
     fn left_out(replica: &OnUsig<Self>, start: &Start) -> LeftOut {
         let _ = start;
         LeftOut { stays: replica.frame.executed, batches: Vec::new() }
@@ -196,7 +196,7 @@ pub trait Variant: Value {
 pub struct LeftOut {
     /// Up to here everything stays.
     pub stays: Slot,
-    /// What was executed behind it.
+    /// What this replica executed behind that slot.
     pub batches: Vec<Arc<Batch>>,
 }
 
