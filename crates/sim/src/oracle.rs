@@ -132,7 +132,7 @@ impl Oracle {
         }
     }
 
-    /// This is what has to be said before a replica decides something.
+    /// Takes from the protocol what replicas must have sent before one of them decides.
     pub const fn judge_by(&mut self, justification: Justification) {
         self.justified.judge_by(justification);
     }

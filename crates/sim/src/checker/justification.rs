@@ -57,7 +57,7 @@ impl Justified {
         }
     }
 
-    /// This is what has to be said.
+    /// Takes from the protocol what replicas must have sent before one of them decides.
     pub const fn judge_by(&mut self, rules: Justification) {
         self.rules = rules;
     }
@@ -172,7 +172,7 @@ impl Justified {
         ((before % self.pillars) as u8, Slot(row))
     }
 
-    /// How many said this of a subject.
+    /// How many correct replicas said this of a subject.
     fn voters(
         &self,
         replica: ReplicaId,
@@ -186,7 +186,7 @@ impl Justified {
         said.map_or(0, |who| who.len())
     }
 
-    /// How many at most said the same of a subject.
+    /// The most correct replicas that said the same of a subject.
     fn most(
         &self,
         replica: ReplicaId,
