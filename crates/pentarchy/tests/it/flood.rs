@@ -1,4 +1,5 @@
-//! What others notice of a flood. Measures, and asserts only that all are served.
+//! What other clients notice while one floods the group. The test measures, and asserts only that
+//! the replicas serve all of them.
 //! `docs/several-hosts.md` links here. Run it alone, on a machine that does nothing else:
 //!
 //! ```console
