@@ -4,6 +4,7 @@
 
 use crate::digest::Digest;
 use crate::ids::{Slot, View};
+use alloc::vec::Vec;
 
 /// A statement that counts towards a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,11 +75,30 @@ pub struct Justification {
     /// A replica casts a ballot of the first kind: the second, about the same view and slot, and
     /// with the same content.
     pub of_ballot: &'static [(&'static str, Grounds)],
+    /// Which ballots a replica [shows](Shown) whenever it leaves a view; none if that is not asked.
+    pub to_be_shown: Option<&'static str>,
 }
 
 impl Justification {
     /// The simulator judges no decision.
-    pub const NONE: Self = Self { of_final: &[], of_view: &[], of_stable: &[], of_ballot: &[] };
+    pub const NONE: Self =
+        Self { of_final: &[], of_view: &[], of_stable: &[], of_ballot: &[], to_be_shown: None };
+}
+
+/// What a replica shows of its ballots when it leaves a view, so that no later view forgets them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shown {
+    /// The pillar of which it speaks; 0 if there is one.
+    pub pillar: u8,
+    /// The view that it leaves for.
+    pub view: View,
+    /// The view of which it shows everything: that took over what had to last of the ballots of
+    /// lower views. [`View`] 0 if no view does.
+    pub since: View,
+    /// Its stable checkpoint: it need not show what is not behind it.
+    pub stable: Slot,
+    /// What it shows of each slot: of which view, and the content.
+    pub slots: Vec<(Slot, View, Digest)>,
 }
 
 /// More than half of all replicas: what intersects in a group whose faulty members cannot say two

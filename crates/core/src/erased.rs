@@ -5,7 +5,7 @@
 //! [`Message::statement`].
 
 use crate::auth::{Auth, AuthTag, Checksum, Signature, Verified, Verifier};
-use crate::ballot::{Ballot, Justification};
+use crate::ballot::{Ballot, Justification, Shown};
 use crate::counter::Ui;
 use crate::digest::{Digest, Domain};
 use crate::ids::{ClientId, ReplicaId, Slot, View};
@@ -218,6 +218,12 @@ pub trait ReplicaCore: Send {
     fn ballots(&self, incoming: &Incoming) -> Vec<Ballot> {
         let _ = incoming;
         Vec::new()
+    }
+
+    /// See [`Message::shows`].
+    fn shows(&self, incoming: &Incoming) -> Option<Shown> {
+        let _ = incoming;
+        None
     }
 
     /// See [`Protocol::JUSTIFICATION`].
@@ -513,6 +519,10 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
         let mut ballots = Vec::new();
         verified.message.ballots(&verified.digest, &mut |ballot| ballots.push(ballot));
         ballots
+    }
+
+    fn shows(&self, incoming: &Incoming) -> Option<Shown> {
+        Self::verified(incoming).message.shows()
     }
 
     fn justification(&self) -> Justification {

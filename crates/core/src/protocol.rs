@@ -1,7 +1,7 @@
 //! Read this page first: what a protocol core is.
 
 use crate::auth::{Auth, AuthTag, Verified, Verifier};
-use crate::ballot::{Ballot, Justification};
+use crate::ballot::{Ballot, Justification, Shown};
 use crate::counter::Counter;
 use crate::digest::{Digest, Domain};
 use crate::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot, View};
@@ -49,6 +49,12 @@ pub trait Message: Wire + Value {
     /// are [justified](Protocol::JUSTIFICATION).
     fn ballots(&self, digest: &Digest, cast: &mut dyn FnMut(Ballot)) {
         let _ = (digest, cast);
+    }
+
+    /// What it shows of its author's ballots, if its author leaves a view by it. Hosts do not need
+    /// it: the simulator looks whether [anything is missing](Justification::to_be_shown).
+    fn shows(&self) -> Option<Shown> {
+        None
     }
 }
 

@@ -13,4 +13,5 @@ pub const JUSTIFICATION: Justification = Justification {
     of_view: &[Grounds { kind: "view_change", voters: majority, reach: Reach::Slot }],
     of_stable: &[Grounds { kind: "checkpoint", voters: one_correct, reach: Reach::Slot }],
     of_ballot: &[],
+    to_be_shown: Some("commit"),
 };

@@ -8,6 +8,7 @@ use crate::common::certificate::{Check, CheckpointProof};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Signature;
+use pentarchy_core::ballot::Shown;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
@@ -103,6 +104,14 @@ pub struct Claims {
 }
 
 impl Claims {
+    /// All that it shows: see [`pentarchy_core::protocol::Message::shows`].
+    #[must_use]
+    pub fn shows(&self) -> Shown {
+        let claims = self.prepared.iter().map(|it| (it.slot, it.view, it.batch));
+        let (view, since, slots) = (self.view, View(0), claims.collect());
+        Shown { pillar: 0, view, since, stable: self.stable, slots }
+    }
+
     /// What the seal covers: everything.
     #[must_use]
     pub fn statement(&self, domain: &Domain) -> Digest {

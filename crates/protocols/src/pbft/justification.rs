@@ -14,4 +14,5 @@ pub const JUSTIFICATION: Justification = Justification {
         "commit",
         Grounds { kind: "vote", voters: byzantine_quorum, reach: Reach::Slot },
     )],
+    to_be_shown: Some("commit"),
 };

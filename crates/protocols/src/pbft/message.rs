@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use pentarchy_core::auth::{Auth, Signature};
-use pentarchy_core::ballot::Ballot;
+use pentarchy_core::ballot::{Ballot, Shown};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{Slot, View};
@@ -145,6 +145,13 @@ impl<S: Seal> protocol::Message for Message<S> {
             }
             Self::NewView(_) => {}
             Self::Shared(message) => message.ballots(cast),
+        }
+    }
+
+    fn shows(&self) -> Option<Shown> {
+        match self {
+            Self::ViewChange(change) => Some(change.claims.shows()),
+            _ => None,
         }
     }
 

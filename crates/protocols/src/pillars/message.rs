@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use pentarchy_core::auth::{Auth, Verified};
-use pentarchy_core::ballot::Ballot;
+use pentarchy_core::ballot::{Ballot, Shown};
 use pentarchy_core::counter::Instance;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::protocol::{self, TimerKey, TimerName, Topic};
@@ -62,6 +62,10 @@ impl<M: protocol::Message> protocol::Message for Message<M> {
     fn ballots(&self, digest: &Digest, cast: &mut dyn FnMut(Ballot)) {
         let pillar = self.pillar;
         self.inner.ballots(digest, &mut |ballot| cast(Ballot { pillar, ..ballot }));
+    }
+
+    fn shows(&self) -> Option<Shown> {
+        self.inner.shows().map(|shown| Shown { pillar: self.pillar, ..shown })
     }
 
     fn topic(&self) -> Option<Topic> {

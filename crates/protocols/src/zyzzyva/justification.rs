@@ -19,4 +19,5 @@ pub const JUSTIFICATION: Justification = Justification {
     ],
     of_stable: &[STABLE],
     of_ballot: &[],
+    to_be_shown: None,
 };

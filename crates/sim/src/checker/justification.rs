@@ -298,6 +298,7 @@ mod tests {
         of_view: &[Grounds { kind: "view_change", voters: majority, reach: Reach::Slot }],
         of_stable: &[Grounds { kind: "checkpoint", voters: majority, reach: Reach::UpTo }],
         of_ballot: &[("enter", Grounds { kind: "found", voters: majority, reach: Reach::Slot })],
+        to_be_shown: None,
     };
     const A: Digest = Digest([1; 32]);
     const B: Digest = Digest([2; 32]);

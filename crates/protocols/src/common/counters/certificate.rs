@@ -6,6 +6,7 @@ use crate::common::certificate::{Check, CheckpointProof};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Signature;
+use pentarchy_core::ballot::Shown;
 use pentarchy_core::counter::{Position, Ui};
 use pentarchy_core::digest::{Digest, Domain, Hasher};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot, View};
@@ -245,6 +246,15 @@ impl<E: Opened> ViewChange<E> {
             let index = usize::try_from(slot.0.checked_sub(first.0)?).ok()?;
             self.prepares.get(index).map(|prepared| prepared.batch)
         })
+    }
+
+    /// All that it shows: see [`pentarchy_core::protocol::Message::shows`].
+    #[must_use]
+    pub fn shows(&self) -> Shown {
+        let (since, stable) = (self.from(), self.checkpoint.slot);
+        let slots = (stable.next().0..=self.shown().0).map(Slot);
+        let batches = slots.filter_map(|slot| Some((slot, since, self.batch(slot)?)));
+        Shown { pillar: 0, view: self.view, since, stable, slots: batches.collect() }
     }
 
     /// Checks everything, with the certificate's word on a position before.

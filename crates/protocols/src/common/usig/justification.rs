@@ -20,6 +20,7 @@ pub const DECIDED: Justification = Justification {
     of_view: OF_VIEW,
     of_stable: &[Grounds { kind: "checkpoint", voters: one_correct, reach: Reach::Slot }],
     of_ballot: &[("enter", Grounds { kind: "acknowledge", voters: majority, reach: Reach::Slot })],
+    to_be_shown: Some("commit"),
 };
 
 /// For protocols whose replicas execute what is ordered. There, a commitment to a slot is one to

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use pentarchy_core::auth::Auth;
-use pentarchy_core::ballot::Ballot;
+use pentarchy_core::ballot::{Ballot, Shown};
 use pentarchy_core::counter::Position;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaSet, Slot, View};
@@ -160,6 +160,13 @@ impl protocol::Message for Message {
             Self::Enter { view, opening } => cast(Ballot::of_view("enter", *view, *opening)),
             Self::Settle { .. } => {}
             Self::Shared(message) => message.ballots(cast),
+        }
+    }
+
+    fn shows(&self) -> Option<Shown> {
+        match self {
+            Self::ViewChange(change) => Some(change.shows()),
+            _ => None,
         }
     }
 
