@@ -2,7 +2,7 @@
 
 use crate::packet::Address;
 use pentarchy_core::Bytes;
-use pentarchy_core::ballot::Ballot;
+use pentarchy_core::ballot::{Ballot, Shown};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
@@ -27,6 +27,8 @@ pub enum Observation {
         topic: Option<Box<(Topic, Digest)>>,
         /// What it says towards decisions.
         ballots: Vec<Ballot>,
+        /// What it shows of its ballots, if it leaves a view by it.
+        shows: Option<Box<Shown>>,
     },
     /// It passed on what another replica, or itself, had authenticated.
     Relayed {

@@ -12,6 +12,7 @@ use crate::checker::epoch_handover::EpochHandover;
 use crate::checker::events::Events;
 use crate::checker::justification::Justified;
 use crate::checker::linearizability::{self, Seen};
+use crate::checker::promises::Promises;
 use crate::checker::promptness::Promptness;
 use crate::checker::self_contradiction::SelfContradiction;
 use crate::checker::speculation::{Done, Speculation};
@@ -66,6 +67,7 @@ pub struct Oracle {
     counters: CounterUniqueness,
     contradictions: SelfContradiction,
     justified: Justified,
+    promises: Promises,
     handover: EpochHandover,
     events_told: Events,
     speculation: Speculation,
@@ -115,6 +117,7 @@ impl Oracle {
             counters,
             contradictions: SelfContradiction::default(),
             justified: Justified::new(membership, options.byzantine.len()),
+            promises: Promises::default(),
             handover: EpochHandover::new(membership.clone()),
             events_told: Events::default(),
             speculation: Speculation::default(),
@@ -135,6 +138,7 @@ impl Oracle {
     /// Takes from the protocol what replicas must have sent before one of them decides.
     pub const fn judge_by(&mut self, justification: Justification) {
         self.justified.judge_by(justification);
+        self.promises.judge_by(justification.to_be_shown);
     }
 
     /// A replica did something. Of faulty ones only the device is believed.
@@ -194,11 +198,12 @@ impl Oracle {
             }
             Observation::Ended(handover) => self.ended_epoch(replica, handover, audit)?,
             Observation::Began(membership) => self.began_epoch(replica, membership, audit)?,
-            Observation::Said { topic, ballots, .. } => {
+            Observation::Said { topic, ballots, shows, .. } => {
                 if let Some(said) = topic {
                     self.contradictions.said(replica, said.0, said.1)?;
                 }
                 self.justified.said(replica, ballots)?;
+                self.promises.said(replica, ballots, shows.as_deref())?;
             }
             Observation::Confirmed { place } => self.confirmed(replica, *place)?,
             Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
@@ -228,6 +233,7 @@ impl Oracle {
         let Base { slot, state } = membership.base;
         self.contradictions.in_epoch(replica, membership.epoch);
         self.justified.began(replica, membership);
+        self.promises.in_epoch(replica, membership.epoch);
         audit.note(membership.epoch.0, 33, u64::from(replica.0), &state.0);
         self.handover.began(replica, membership)?;
         self.checkpoints.state(replica, slot, state, Source::Handed)
@@ -302,6 +308,7 @@ impl Oracle {
     pub fn restarted(&mut self, replica: ReplicaId) {
         self.speculation.reset(replica);
         self.contradictions.restarted(replica);
+        self.promises.restarted(replica);
         self.handover.restarted(replica);
     }
 
@@ -311,6 +318,7 @@ impl Oracle {
         self.agreement.resumed(replica, slot);
         self.contradictions.in_epoch(replica, epoch);
         self.justified.in_epoch(replica, epoch);
+        self.promises.in_epoch(replica, epoch);
         self.handover.resumed(replica, epoch, slot);
         self.at_most_once.resumed(replica, slot);
         self.events_told.resumed(replica);

@@ -53,7 +53,9 @@ fn random_worlds_find_seeded_bugs_of_the_machine() {
 #[test]
 fn random_worlds_find_seeded_bugs_of_pbft() {
     let expected = [
-        ("pbft.hides-last-certificate", "liveness"),
+        ("pbft.hides-last-certificate", "promises"),
+        ("pbft.hides-older-views", "promises"),
+        ("pbft.certificate-not-kept", "promises"),
         ("pbft.decide-with-f", "justification"),
         ("pbft.primary-counts-twice", "leaving"),
         ("frame.leave-on-f-asks", "panic"),
@@ -80,7 +82,7 @@ fn random_worlds_find_seeded_bugs_of_hybster() {
         ("hybster.commit-skips-gaps", "liveness"),
         ("hybster.new-view-not-passed-on", "liveness"),
         ("hybster.hides-last-commitment", "leaving"),
-        ("hybster.slots-used-again", "liveness"),
+        ("hybster.slots-used-again", "promises"),
         ("hybster.nothing-taken-over", "liveness"),
     ];
     find_all("hybster", &expected);

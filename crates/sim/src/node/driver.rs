@@ -187,8 +187,9 @@ impl SimDriver<'_> {
             self.saw(Observation::Certified { epoch, ui, digest: *digest });
         }
         let topic = core.topic(incoming).map(Box::new);
-        let ballots = core.ballots(incoming);
-        self.saw(Observation::Said { to: *to, incoming: (*incoming).clone(), topic, ballots });
+        let (ballots, shows) = (core.ballots(incoming), core.shows(incoming).map(Box::new));
+        let incoming = (*incoming).clone();
+        self.saw(Observation::Said { to: *to, incoming, topic, ballots, shows });
         if self.watch.is_faulty {
             self.watch.said.push((*wire).clone());
         }

@@ -1,0 +1,162 @@
+//! What a correct replica committed to, it shows whenever it leaves a view, until the slot is
+//! stable: otherwise a later view may order something else where its commitment helped to decide.
+//! This holds after a crash too, if the replica goes on from its disk.
+//!
+//! A quorum may forget for it, and a faulty primary may hide what it showed: harm needs several
+//! views. This names the first replica that says less than it had said. What a protocol's messages
+//! show is in [`pentarchy_core::ballot::Shown`].
+
+use super::{Broken, Verdict};
+use pentarchy_core::ballot::{Ballot, Shown};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Epoch, ReplicaId, Slot, View};
+use std::collections::BTreeMap;
+
+/// The name of the property.
+pub const PROPERTY: &str = "promises";
+
+/// To what a replica committed last: of each slot of each pillar.
+type Made = BTreeMap<(u8, Slot), (View, Digest)>;
+
+/// What each correct replica has promised in its present life, in one epoch.
+#[derive(Default)]
+pub struct Promises {
+    /// Which ballots are promises.
+    kind: Option<&'static str>,
+    made: BTreeMap<ReplicaId, (Epoch, Made)>,
+}
+
+impl Promises {
+    /// Takes from the protocol which ballots have to be shown.
+    pub const fn judge_by(&mut self, kind: Option<&'static str>) {
+        self.kind = kind;
+    }
+
+    /// A correct replica sent a message.
+    ///
+    /// # Errors
+    /// If it leaves a view by it, and does not show what it had committed to.
+    pub fn said(
+        &mut self,
+        replica: ReplicaId,
+        ballots: &[Ballot],
+        shows: Option<&Shown>,
+    ) -> Verdict {
+        let Some(kind) = self.kind else { return Ok(()) };
+        let (_, made) = self.made.entry(replica).or_default();
+        if let Some(shown) = shows {
+            made.retain(|(pillar, slot), _| *pillar != shown.pillar || *slot > shown.stable);
+            for ((_, slot), promise) in made.range(of_pillar(shown.pillar)) {
+                if !keeps(shown, *slot, *promise) {
+                    let (view, content) = promise;
+                    let detail = format!(
+                        "{replica} leaves for {} and does not show its {kind} of {view} {slot} \
+                         ({content}): {shown:?}",
+                        shown.view
+                    );
+                    return Err(Broken::new(PROPERTY, detail));
+                }
+            }
+        }
+        for ballot in ballots.iter().filter(|ballot| ballot.kind == kind) {
+            let Ballot { pillar, view, slot, content, .. } = *ballot;
+            let last = made.entry((pillar, slot)).or_insert((view, content));
+            if view > last.0 {
+                *last = (view, content);
+            }
+        }
+        Ok(())
+    }
+
+    /// A replica is in an epoch: what it promised in others is about something else.
+    pub fn in_epoch(&mut self, replica: ReplicaId, epoch: Epoch) {
+        let (known, made) = self.made.entry(replica).or_default();
+        if *known != epoch {
+            (*known, *made) = (epoch, Made::new());
+        }
+    }
+
+    /// A replica goes on without its memory, as somebody else.
+    pub fn restarted(&mut self, replica: ReplicaId) {
+        self.made.remove(&replica);
+    }
+}
+
+/// The places of all slots of a pillar.
+fn of_pillar(pillar: u8) -> core::ops::RangeInclusive<(u8, Slot)> {
+    (pillar, Slot(0))..=(pillar, Slot(u64::MAX))
+}
+
+/// Whether a promise is kept: what is shown is the same, or of a later view; or a later view, all
+/// of which is shown, began without it.
+fn keeps(shown: &Shown, slot: Slot, (view, content): (View, Digest)) -> bool {
+    let is_kept = |(of, later, what): &(Slot, View, Digest)| {
+        *of == slot && (*later > view || (*later == view && *what == content))
+    };
+    shown.slots.iter().any(is_kept) || view < shown.since
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Digest = Digest([1; 32]);
+    const B: Digest = Digest([2; 32]);
+    const ME: ReplicaId = ReplicaId(1);
+
+    fn commit(view: u64, slot: u64, content: Digest) -> Ballot {
+        Ballot::of_slot("commit", View(view), Slot(slot), content)
+    }
+
+    fn leaving(since: u64, stable: u64, slots: &[(u64, u64, Digest)]) -> Shown {
+        let slots = slots.iter().map(|(slot, view, what)| (Slot(*slot), View(*view), *what));
+        let (since, stable) = (View(since), Slot(stable));
+        Shown { pillar: 0, view: View(9), since, stable, slots: slots.collect() }
+    }
+
+    fn committed(ballots: &[Ballot]) -> Promises {
+        let mut checker = Promises::default();
+        checker.judge_by(Some("commit"));
+        checker.said(ME, ballots, None).unwrap();
+        checker
+    }
+
+    #[test]
+    fn a_replica_shows_what_it_committed_to() {
+        let mut checker = committed(&[commit(1, 5, A), commit(3, 6, B), commit(2, 6, A)]);
+        let mut leaves = |since, stable, slots: &[_]| {
+            checker.said(ME, &[], Some(&leaving(since, stable, slots)))
+        };
+        leaves(0, 4, &[(5, 1, A), (6, 3, B)]).unwrap();
+        leaves(0, 4, &[(5, 2, B), (6, 4, A)]).unwrap();
+        let broken = leaves(0, 4, &[(5, 1, B), (6, 3, B)]).unwrap_err();
+        assert!(broken.property == PROPERTY && broken.detail.contains("commit of"), "{broken}");
+        leaves(0, 4, &[(5, 1, A)]).unwrap_err();
+        leaves(0, 4, &[(5, 0, A), (6, 3, B)]).unwrap_err();
+        leaves(3, 4, &[(6, 3, B)]).unwrap();
+        leaves(3, 4, &[]).unwrap_err();
+        leaves(0, 5, &[(6, 3, B)]).unwrap();
+        leaves(0, 6, &[]).unwrap();
+    }
+
+    #[test]
+    fn each_replica_and_pillar_promises_for_itself() {
+        let mut checker = committed(&[commit(1, 5, A)]);
+        checker.said(ReplicaId(2), &[], Some(&leaving(0, 4, &[]))).unwrap();
+        let other = Shown { pillar: 1, ..leaving(0, 9, &[]) };
+        checker.said(ME, &[], Some(&other)).unwrap();
+        checker.said(ME, &[], Some(&leaving(0, 4, &[]))).unwrap_err();
+    }
+
+    #[test]
+    fn who_goes_on_from_a_disk_is_bound_and_who_lost_everything_is_not() {
+        let mut checker = committed(&[commit(1, 5, A)]);
+        checker.in_epoch(ME, Epoch(0));
+        checker.said(ME, &[], Some(&leaving(0, 4, &[]))).unwrap_err();
+        checker.in_epoch(ME, Epoch(1));
+        checker.said(ME, &[], Some(&leaving(0, 4, &[]))).unwrap();
+        checker.said(ME, &[commit(1, 5, A)], None).unwrap();
+        checker.restarted(ME);
+        checker.said(ME, &[], Some(&leaving(0, 4, &[]))).unwrap();
+    }
+}
