@@ -62,8 +62,8 @@ pub struct Grounds {
     pub reach: Reach,
 }
 
-/// What replicas must have sent before one of them decides something. An empty list asks for
-/// nothing.
+/// What replicas must have sent before one of them decides something, and what they must show when
+/// they leave a view. An empty list asks for nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Justification {
     /// A replica takes a slot for final: one of these.
@@ -93,7 +93,7 @@ pub struct Shown {
     /// The view that it leaves for.
     pub view: View,
     /// The view of which it shows everything: that took over what had to last of the ballots of
-    /// lower views. [`View`] 0 if no view does.
+    /// lower views. [`View`] 0 if no view did.
     pub since: View,
     /// Its stable checkpoint: it need not show what is not behind it.
     pub stable: Slot,

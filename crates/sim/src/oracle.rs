@@ -234,6 +234,7 @@ impl Oracle {
         self.contradictions.in_epoch(replica, membership.epoch);
         self.justified.began(replica, membership);
         self.promises.in_epoch(replica, membership.epoch);
+        self.deposition.begins(replica);
         audit.note(membership.epoch.0, 33, u64::from(replica.0), &state.0);
         self.handover.began(replica, membership)?;
         self.checkpoints.state(replica, slot, state, Source::Handed)
@@ -309,6 +310,7 @@ impl Oracle {
         self.speculation.reset(replica);
         self.contradictions.restarted(replica);
         self.promises.restarted(replica);
+        self.deposition.begins(replica);
         self.handover.restarted(replica);
     }
 
@@ -319,6 +321,7 @@ impl Oracle {
         self.contradictions.in_epoch(replica, epoch);
         self.justified.in_epoch(replica, epoch);
         self.promises.in_epoch(replica, epoch);
+        self.deposition.begins(replica);
         self.handover.resumed(replica, epoch, slot);
         self.at_most_once.resumed(replica, slot);
         self.events_told.resumed(replica);
@@ -368,11 +371,21 @@ impl Oracle {
         })
     }
 
-    /// How a correct replica stands after a step.
+    /// How a correct replica stands after a step: what it holds, and for which view it left.
     ///
     /// # Errors
     /// If a bound is passed, or a client was refused.
-    pub fn bounds(&mut self, replica: ReplicaId, status: &Status, load: &bounds::Load) -> Verdict {
+    pub fn stands(
+        &mut self,
+        replica: ReplicaId,
+        status: &Status,
+        load: &bounds::Load,
+        now: Micros,
+    ) -> Verdict {
+        // Of several pillars, the status has one's view and another one's reason.
+        if self.pillars == 1 {
+            self.deposition.stands(replica, status.view, status.reason, now);
+        }
         if let Some(broken) = self.refused.take() {
             return Err(broken);
         }

@@ -5,11 +5,12 @@
 //! One bound is left (`docs/decisions/0007-asks-that-still-stand.md`): a faulty replica that shows
 //! such an ask and its own VIEW-CHANGE for two seconds cannot be told from a correct one that was
 //! left behind. A correct replica that follows it says so, and others may follow that one. They may
-//! enter the view before it does.
+//! enter the view before it does, or without it, if it leaves that view too.
 
 use super::{Broken, Verdict};
 use crate::time::Micros;
 use pentarchy_core::ids::{ReplicaId, View};
+use std::collections::BTreeMap;
 
 /// The property's name.
 pub const PROPERTY: &str = "deposition";
@@ -33,6 +34,8 @@ pub struct Deposition {
     asked: Option<Micros>,
     /// When a correct replica last followed one that left alone.
     followed: Option<Micros>,
+    /// For which view each correct replica did so last.
+    followers: BTreeMap<ReplicaId, View>,
     /// The first entry that nothing seen so far excuses, and when that was: a correct replica that
     /// left for another reason may enter a moment later.
     suspected: Option<(Micros, View, Broken)>,
@@ -42,12 +45,30 @@ impl Deposition {
     /// For a world in which this is so from some moment on, or never.
     #[must_use]
     pub const fn new(from: Option<Micros>) -> Self {
-        Self { from, asked: None, followed: None, suspected: None }
+        Self { from, asked: None, followed: None, followers: BTreeMap::new(), suspected: None }
     }
 
     /// A correct replica asks for another view, or repeats that it does.
     pub const fn asked(&mut self, now: Micros) {
         self.asked = Some(now);
+    }
+
+    /// A correct replica left a view for this one, which it need not have entered. It gave this
+    /// reason for what it did last about views.
+    pub fn stands(&mut self, id: ReplicaId, view: View, reason: &str, now: Micros) {
+        if reason == FOLLOWED && self.followers.insert(id, view) != Some(view) {
+            self.follows(view, now);
+        }
+    }
+
+    /// A correct replica begins an epoch, or a life: its views are others from now on.
+    pub fn begins(&mut self, id: ReplicaId) {
+        self.followers.remove(&id);
+    }
+
+    fn follows(&mut self, view: View, now: Micros) {
+        self.followed = Some(now);
+        self.suspected.take_if(|(_, suspected, _)| *suspected == view);
     }
 
     /// A correct replica entered a view.
@@ -58,8 +79,7 @@ impl Deposition {
         self.passed(now)?;
         let calm = self.from.is_some_and(|from| now > from + LATELY);
         if reason == FOLLOWED {
-            self.followed = Some(now);
-            self.suspected.take_if(|(_, suspected, _)| *suspected == view);
+            self.follows(view, now);
         }
         let lately = |at: Option<Micros>| at.is_some_and(|at| now <= at + LATELY);
         if !calm || lately(self.asked) || lately(self.followed) || reason != REASON {
@@ -131,5 +151,29 @@ mod tests {
         checker.entered(ReplicaId(2), View(2), FOLLOWED, 20_100_000).unwrap();
         checker.passed(30_000_000).unwrap();
         checker.ended().unwrap();
+    }
+
+    #[test]
+    fn who_left_and_enters_later_excuses_others_anew() {
+        let mut checker = Deposition::new(Some(1_000_000));
+        checker.stands(ReplicaId(2), View(2), FOLLOWED, 20_000_000);
+        checker.entered(ReplicaId(0), View(2), REASON, 24_100_000).unwrap();
+        checker.entered(ReplicaId(2), View(2), FOLLOWED, 24_200_000).unwrap();
+        checker.ended().unwrap();
+        checker.begins(ReplicaId(2));
+        checker.entered(ReplicaId(0), View(2), REASON, 30_000_000).unwrap();
+        checker.stands(ReplicaId(2), View(2), FOLLOWED, 30_100_000);
+        checker.ended().unwrap();
+    }
+
+    #[test]
+    fn who_follows_it_may_enter_without_it() {
+        let mut checker = Deposition::new(Some(1_000_000));
+        checker.stands(ReplicaId(2), View(2), FOLLOWED, 20_000_000);
+        checker.entered(ReplicaId(0), View(2), REASON, 20_100_000).unwrap();
+        checker.ended().unwrap();
+        checker.stands(ReplicaId(2), View(2), FOLLOWED, 25_000_000);
+        checker.entered(ReplicaId(0), View(3), REASON, 25_100_000).unwrap();
+        checker.ended().unwrap_err();
     }
 }

@@ -2,9 +2,13 @@
 //! stable: otherwise a later view may order something else where its commitment helped to decide.
 //! This holds after a crash too, if the replica goes on from its disk.
 //!
-//! A quorum may forget for it, and a faulty primary may hide what it showed: harm needs several
-//! views. This names the first replica that says less than it had said. What a protocol's messages
-//! show is in [`pentarchy_core::ballot::Shown`].
+//! One replica that forgets does no harm as long as a quorum remembers. This names the first that
+//! says less than it had said. What a protocol's messages show is in
+//! [`pentarchy_core::ballot::Shown`].
+//!
+//! What it does not compare: commitments of views before the one of which everything is shown,
+//! which that view may have dropped; the commitment by which a replica enters a view; and, where a
+//! commitment to a slot is one to all slots before it, those.
 
 use super::{Broken, Verdict};
 use pentarchy_core::ballot::{Ballot, Shown};
@@ -47,7 +51,7 @@ impl Promises {
         if let Some(shown) = shows {
             made.retain(|(pillar, slot), _| *pillar != shown.pillar || *slot > shown.stable);
             for ((_, slot), promise) in made.range(of_pillar(shown.pillar)) {
-                if !keeps(shown, *slot, *promise) {
+                if promise.0 < shown.view && !keeps(shown, *slot, *promise) {
                     let (view, content) = promise;
                     let detail = format!(
                         "{replica} leaves for {} and does not show its {kind} of {view} {slot} \

@@ -276,7 +276,7 @@ impl World<'_> {
         load.snapshots = node.executor().snapshots();
         load.sessions = node.executor().clients();
         load.started_at = node.started_at();
-        self.oracle.bounds(id, &node.core().status(), &load)
+        self.oracle.stands(id, &node.core().status(), &load, self.now)
     }
 
     pub(super) fn arm(&mut self, index: usize, timer: TimerKey, millis: u64) {
