@@ -242,6 +242,7 @@ impl<'a> World<'a> {
         let ids: Arc<[ClientId]> = (0..clients).map(|i| client_id(seed, i)).collect();
         let traffic_max = bounds::traffic_max(
             options.places().len(),
+            options.pillars.max(1),
             options.requests_each * options.clients as u64 + 4_000 * options.hostile.len() as u64,
         );
         let pillars = options.pillars;

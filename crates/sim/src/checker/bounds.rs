@@ -115,10 +115,10 @@ pub fn check(
 }
 
 /// Packets that a world may carry: far more than any run in which retransmission works as it
-/// should.
+/// should. Where an order is split into pillars, a request takes a slot of each of them.
 #[must_use]
-pub const fn traffic_max(n: usize, requests: u64) -> u64 {
-    200_000 + 200 * (n * n) as u64 * requests
+pub const fn traffic_max(n: usize, pillars: u8, requests: u64) -> u64 {
+    200_000 + 200 * (n * n) as u64 * pillars as u64 * requests
 }
 
 /// Looks at all packets so far and at what is about to happen.
