@@ -97,7 +97,7 @@ pub struct Shown {
     pub since: View,
     /// Its stable checkpoint: it need not show what is not behind it.
     pub stable: Slot,
-    /// What it shows of each slot: of which view, and the content.
+    /// What the replica shows of each slot: the view of its ballot, and the content.
     pub slots: Vec<(Slot, View, Digest)>,
 }
 

@@ -51,8 +51,9 @@ pub trait Message: Wire + Value {
         let _ = (digest, cast);
     }
 
-    /// What it shows of its author's ballots, if its author leaves a view by it. Hosts do not need
-    /// it: the simulator looks whether [anything is missing](Justification::to_be_shown).
+    /// What a replica shows of its ballots when it leaves a view by this message; none for other
+    /// messages. The simulator looks whether [anything is missing](Justification::to_be_shown);
+    /// hosts do not call it.
     fn shows(&self) -> Option<Shown> {
         None
     }

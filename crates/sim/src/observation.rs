@@ -27,7 +27,7 @@ pub enum Observation {
         topic: Option<Box<(Topic, Digest)>>,
         /// What it says towards decisions.
         ballots: Vec<Ballot>,
-        /// What it shows of its ballots, if it leaves a view by it.
+        /// What the replica shows of its ballots, if it leaves a view by this message.
         shows: Option<Box<Shown>>,
     },
     /// It passed on what another replica, or itself, had authenticated.

@@ -371,7 +371,7 @@ impl Oracle {
         })
     }
 
-    /// How a correct replica stands after a step: what it holds, and for which view it left.
+    /// A correct replica made a step, and now holds this much and is in this view.
     ///
     /// # Errors
     /// If a bound is passed, or a client was refused.

@@ -6,7 +6,7 @@
 //! says less than it had said. What a protocol's messages show is in
 //! [`pentarchy_core::ballot::Shown`].
 //!
-//! What it does not compare: commitments of views before the one of which everything is shown,
+//! This checker does not compare commitments of views before the one of which a replica shows all,
 //! which that view may have dropped; the commitment by which a replica enters a view; and, where a
 //! commitment to a slot is one to all slots before it, those.
 
@@ -72,7 +72,7 @@ impl Promises {
         Ok(())
     }
 
-    /// A replica is in an epoch: what it promised in others is about something else.
+    /// A replica is in an epoch: what the replica promised in other epochs does not bind it here.
     pub fn in_epoch(&mut self, replica: ReplicaId, epoch: Epoch) {
         let (known, made) = self.made.entry(replica).or_default();
         if *known != epoch {
@@ -91,8 +91,8 @@ fn of_pillar(pillar: u8) -> core::ops::RangeInclusive<(u8, Slot)> {
     (pillar, Slot(0))..=(pillar, Slot(u64::MAX))
 }
 
-/// Whether a promise is kept: what is shown is the same, or of a later view; or a later view, all
-/// of which is shown, began without it.
+/// Whether a replica keeps a promise: it shows the same, or something of a later view; or it shows
+/// all of a later view, and that view began without it.
 fn keeps(shown: &Shown, slot: Slot, (view, content): (View, Digest)) -> bool {
     let is_kept = |(of, later, what): &(Slot, View, Digest)| {
         *of == slot && (*later > view || (*later == view && *what == content))
