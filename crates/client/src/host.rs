@@ -199,8 +199,9 @@ impl Host {
     fn on_overtaken(&mut self) {
         error!(
             "another process uses this client's key, or this host's clock is behind that of the \
-             last one that did: the replicas serve that one, so this one asks for nothing more; \
-             give each process a key of its own, or set the clock right, and start this one again"
+             last process that used it: the replicas serve that process, and this client sends no \
+             more requests; give each process a key of its own, or set the clock right, and start \
+             this process again"
         );
         self.inbox.overtaken();
         self.links.close();

@@ -12,11 +12,12 @@ use pentarchy_protocols::DEFAULT;
 /// `--request-auth`.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum AuthChoice {
-    /// One Ed25519 signature over all requests that wait together
+    /// The client signs all of its waiting requests together with Ed25519
     Signature,
-    /// MACs: faster, but only for clients that fail by accident
+    /// MACs: faster, but only if no client is malicious
     Mac,
-    /// Tags that the replicas' trusted devices check: as fast, for all faults but of those devices
+    /// Tags that the replicas' trusted devices check: as fast as MACs, and safe unless one of those
+    /// devices is compromised
     Session,
 }
 
@@ -33,7 +34,8 @@ impl From<AuthChoice> for RequestMode {
 /// `--durability`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DurabilityChoice {
-    /// Nothing: a replica that stops comes back as a new incarnation; at most f at a time
+    /// Nothing: a replica that stops comes back as a new incarnation. At most f replicas may be
+    /// away at a time
     Memory,
     /// States, a second or two old: as memory, but a new incarnation fetches only what changed
     /// since. If more than f stop at once, everything is lost
@@ -58,7 +60,8 @@ pub struct GroupArgs {
     /// The protocol that the replicas run
     #[arg(long, default_value = DEFAULT.rules.name, value_name = "NAME")]
     pub protocol: String,
-    /// Faulty replicas to tolerate; with trusted counters that takes 2f + 1 replicas, else 3f + 1
+    /// Faulty replicas to tolerate. The protocol decides how many replicas that takes: see
+    /// README.md
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub f: usize,
     /// Pillars into which the order is split, up to 8: agreements side by side, each with its own

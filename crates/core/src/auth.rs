@@ -245,8 +245,8 @@ impl Verifier for Unchecked {
     }
 }
 
-/// A message whose author, tag and nested certificates were checked. Made only at the door
-/// ([`crate::erased`]), by ingress and by loopback. Cheap to clone.
+/// A message whose author, tag and nested certificates were checked. Made only in
+/// [`crate::erased`], by the ingress and by loopback. Cheap to clone.
 pub struct Verified<M> {
     /// Who says it. Not always the peer who passed it on.
     pub author: ReplicaId,

@@ -1,5 +1,5 @@
-//! The door between typed cores and hosts that are compiled once. A message is decoded, checked and
-//! validated here exactly once, and travels on as a value.
+//! The ingress between typed cores and hosts that are compiled once. A message is decoded, checked
+//! and validated here exactly once, and travels on as a value.
 //!
 //! On the wire a message is `author, tag, body`. The body is the canonical encoding; the tag covers
 //! [`Message::statement`].
@@ -235,7 +235,7 @@ pub trait ReplicaCore: Send {
     fn describe(&self, incoming: &Incoming) -> alloc::string::String;
 }
 
-/// A typed core behind the door.
+/// A typed core behind the ingress.
 pub struct Erased<P: Protocol> {
     core: P,
     me: ReplicaId,
@@ -256,7 +256,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Erased<P> {
         bad.map_or(Ok(()), |index| Err(BadRecord { index }))
     }
 
-    /// Starts a core behind the door; its first effects are appended to `out`.
+    /// Starts a core behind the ingress; its first effects are appended to `out`.
     ///
     /// # Panics
     /// If its memory holds what such a core did not write; see [`Self::check_records`].

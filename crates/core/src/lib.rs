@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | [`protocol`] | the one trait: events in, effects out |
 //! | [`ports`] | what a core and its host ask of each other, per role |
-//! | [`erased`] | the door between a typed core and hosts that are compiled once |
+//! | [`erased`] | the ingress between a typed core and hosts that are compiled once |
 //! | [`ids`], [`membership`], [`quorum`] | who takes part and how many are enough |
 //! | [`auth`], [`counter`], [`digest`] | what is asked of keys and devices, never how it is done |
 //! | [`mac_vector`] | a MAC for each member, over one statement |

@@ -103,6 +103,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("transfer.waits-for-ever", "a source that does not answer is never given up"),
     mutant("votes.twice-counts-twice", "a vote that is repeated is counted again"),
     mutant("batch.time-not-named", "the digest of a batch leaves out its time"),
+    mutant("domain.epochs-shared", "what is said in one epoch counts in the next too"),
     mutant("device.certifies-twice", "a device gives its last position to another statement too"),
     mutant("device.not-bound-to-views", "a device may go back to a view that its replica left")
         .explored(),
@@ -172,7 +173,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("kept.cut-above-states", "the log is cut above what states in it rest on"),
     mutant("kept.rests-on-unsaved", "a state in the log counts before what it rests on is saved"),
     mutant("kept.device-memory-not-kept-again", "the device's memory is lost when the log is cut"),
-    mutant("kept.unheard-not-kept-again", "own messages under way are lost when the log is cut")
+    mutant("kept.awaiting-not-kept", "own messages under way are lost when the log is cut")
         .unclaimed(),
     mutant("kept.waiting-not-kept-again", "messages that wait are lost when the log is cut"),
     mutant("kept.last-positions-forgotten", "a device is not told what it certified last"),
@@ -383,7 +384,7 @@ pub const MUTANTS: &[Mutant] = &[
     .scheduled(),
     mutant("frame.places-of-any-epoch", "clients are told places that do not name the epoch")
         .scheduled(),
-    mutant("frame.objection-outlives-reason", "what became final late is objected to for ever")
+    mutant("frame.objection-outlives-reason", "what became final late is suspected for ever")
         .scheduled(),
     mutant("frame.waits-on-over-views", "the time of a view in which to make final is that before")
         .scheduled(),
@@ -598,7 +599,7 @@ pub const fn is_on(_index: usize) -> bool {
 }
 
 #[cfg(feature = "mutants")]
-pub use switch::{choose, is_on, with};
+pub use switch::{choose, is_on, times_reached, with};
 
 #[cfg(feature = "mutants")]
 mod switch {
@@ -613,12 +614,24 @@ mod switch {
 
     std::thread_local! {
         static THREAD: Cell<Option<usize>> = const { Cell::new(None) };
+        static REACHED: Cell<u64> = const { Cell::new(0) };
     }
 
     /// Whether the mutant at this place of the list is on, here and now.
     #[must_use]
     pub fn is_on(index: usize) -> bool {
-        THREAD.get().unwrap_or_else(|| PROCESS.load(Ordering::Relaxed)) == index
+        let is_on = THREAD.get().unwrap_or_else(|| PROCESS.load(Ordering::Relaxed)) == index;
+        if is_on {
+            REACHED.set(REACHED.get() + 1);
+        }
+        is_on
+    }
+
+    /// How often this thread has come to the code of a mutant that was on. What a mutant changes
+    /// need not have mattered each time: a condition that it breaks may have been true anyway.
+    #[must_use]
+    pub fn times_reached() -> u64 {
+        REACHED.get()
     }
 
     fn find(name: Option<&str>) -> Option<usize> {
@@ -676,14 +689,18 @@ mod tests {
     #[cfg(feature = "mutants")]
     #[test]
     fn a_thread_breaks_what_it_chose_and_nothing_else() {
-        use super::with;
+        use super::{times_reached, with};
         let chosen = with(Some("example.quorum-of-f"), || {
             let elsewhere = std::thread::spawn(|| enough(1, 1)).join();
             let inside = with(None, || enough(1, 1));
             (enough(1, 1), inside, elsewhere.expect("no panic"))
         });
         assert_eq!(chosen, (true, false, false));
+        let before = times_reached();
         assert!(!enough(1, 1));
+        assert_eq!(times_reached(), before, "it is off");
+        with(Some("example.quorum-of-f"), || (0..3).for_each(|_| drop(enough(1, 1))));
+        assert_eq!(times_reached(), before + 3);
         let other = with(Some("usig.execute-on-new-view"), || enough(1, 1));
         assert!(!other);
         let panicked = std::panic::catch_unwind(|| {

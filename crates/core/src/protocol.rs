@@ -446,7 +446,7 @@ pub struct Setup {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Memory {
     /// Nothing, and nothing will be kept: whoever stops comes back as somebody else. Records that
-    /// the core asks to be kept are dropped at the door.
+    /// the core asks to be kept are dropped by the ingress.
     #[default]
     Volatile,
     /// All that was durable when it stopped. It goes on as whom it was.
@@ -524,6 +524,16 @@ impl FaultModel {
     #[must_use]
     pub const fn lies(self) -> bool {
         matches!(self, Self::Byzantine | Self::Hybrid)
+    }
+
+    /// Replicas without which no protocol tolerates `f` of these faults, whatever it trusts: where
+    /// faulty ones may come back, or lie, correct ones have to outnumber them.
+    #[must_use]
+    pub const fn replicas_min(self, f: usize) -> usize {
+        match self {
+            Self::FailStop => f + 1,
+            Self::Byzantine | Self::Hybrid | Self::Crash => 2 * f + 1,
+        }
     }
 }
 
@@ -628,7 +638,8 @@ impl Membership {
     /// [`BadMembership`] if it is not.
     pub fn check(&self, rules: &Rules) -> Result<(), BadMembership> {
         let (n, needed) = (self.members.len(), rules.replicas(self.f));
-        let is_enough = n >= needed.max(2 * self.f + 1) && n <= limits::REPLICAS_MAX;
+        let is_enough =
+            n >= needed.max(rules.fault_model.replicas_min(self.f)) && n <= limits::REPLICAS_MAX;
         let fits = is_enough && rules.quorum.works_in(self.quorums());
         if fits { Ok(()) } else { Err(BadMembership { n, f: self.f, needed }) }
     }

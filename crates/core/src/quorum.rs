@@ -84,6 +84,9 @@ pub enum QuorumRule {
     Majority,
     /// Any two share a correct member.
     Byzantine,
+    /// There is one, of all members: when one of them fails, nothing is decided until whoever is in
+    /// [authority](crate::protocol::Authority) begins an epoch without it.
+    All,
 }
 
 impl QuorumRule {
@@ -93,17 +96,19 @@ impl QuorumRule {
         match self {
             Self::Majority => group.majority(),
             Self::Byzantine => group.byzantine_quorum(),
+            Self::All => group.n,
         }
     }
 
     /// Whether a protocol with these quorums is safe and live in this group: any two share what
-    /// they have to, and the correct members form one.
+    /// they have to, and the correct members form one, unless all are needed.
     #[must_use]
     pub const fn works_in(self, group: Quorums) -> bool {
         let quorum = self.size(group);
         let shared = match self {
             Self::Majority => group.n,
             Self::Byzantine => group.n + group.f,
+            Self::All => return group.n > group.f,
         };
         2 * quorum > shared && group.n >= quorum + group.f
     }

@@ -42,12 +42,17 @@ impl<D: Disk> Machine<'_, D> {
                 return Ok(());
             }
             Some(Next::Speak) => {
-                info!(others, "resumes: no other replica has seen more of it than its disk has");
+                info!(
+                    others,
+                    "resumes: no peer that answered has a later message of this replica than the \
+                     log"
+                );
             }
             Some(Next::SpeakAnyway) => {
                 warn!(
                     others,
-                    "resumes, although fewer than f + 1 replicas said what they saw of it"
+                    "resumes, although fewer than f + 1 peers reported the last message that they \
+                     saw of this replica"
                 );
             }
         }

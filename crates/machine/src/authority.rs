@@ -52,7 +52,7 @@ impl<D: Disk> Machine<'_, D> {
 
     fn refuse_authority(&mut self) {
         self.engine.counters.authority_refused += 1;
-        warn!("what is said to be the authority's word about the epoch is not, or is incomplete");
+        warn!("refused a message about the epoch: it is not the authority's, or is incomplete");
     }
 
     /// Stops the core, or says again that it has stopped.
@@ -165,7 +165,10 @@ impl<D: Disk> Machine<'_, D> {
         }
         self.wedging.inheritance = Some(inheritance);
         if slot == Slot(0) {
-            error!("nobody can give the group's first state to this replica");
+            error!(
+                "the next epoch begins with the initial state, which no replica can send, and this \
+                 replica's state differs from it"
+            );
             return Ok(());
         }
         info!(%slot, "fetching the state with which the next epoch begins");

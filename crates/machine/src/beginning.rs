@@ -94,7 +94,7 @@ pub struct Begun<D> {
     pub store: Option<ObservedStore<D>>,
     /// What it keeps for its next incarnation, if that is all.
     pub cache: Option<Box<dyn StateCache>>,
-    /// What pillar_cores had certified before this process began.
+    /// What the pillars' cores had certified before this process began.
     pub certified: Certificates,
     /// It goes on from what was kept.
     pub resumes: bool,

@@ -29,8 +29,8 @@ impl Divergence {
         let Some(mine) = self.mine.take_if(|mine| mine.slot <= theirs.slot) else { return };
         if mine.slot < theirs.slot {
             let (slot, fetched) = (mine.slot, theirs.slot);
-            error!(%slot, %fetched, "where this replica's state differed cannot be told: the group \
-                has gone on");
+            error!(%slot, %fetched, "cannot name the sections in which this replica's state \
+                differed: the fetched state is of a later slot");
             return;
         }
         if mine.tree.sections() != theirs.tree.sections() {

@@ -38,12 +38,12 @@ impl<D: Disk> Machine<'_, D> {
             self.on_saved(then, driver);
             self.drain(driver)?;
         }
-        self.keep_again(driver)?;
+        self.compact(driver)?;
         self.begin_epoch(driver)
     }
 
     /// The log fills up: the core keeps again what it needs.
-    fn keep_again(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
+    fn compact(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {
         // Where the replica is not in the epoch, no core would keep anything again.
         let works = self.ended.is_none() && self.epoch_manager.epochs.is_admitted();
         let store = self.store.as_mut().filter(|_| works);

@@ -230,7 +230,7 @@ impl Engine {
                 self.counters.findings += 1;
                 *self.counters.findings_about.entry(author.0).or_default() += 1;
                 self.found.add(author, self.now_ms);
-                warn!(about = %author, ?finding, "finding");
+                warn!(about = %author, ?finding, "evidence of misbehaviour");
             }
         }
         Ok(None)

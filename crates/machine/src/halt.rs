@@ -40,13 +40,12 @@ impl fmt::Display for Halt {
             Self::Storage(error) => write!(f, "the disk failed, and the replica stops: {error}"),
             Self::Rewound { peer, seen, kept } => write!(
                 f,
-                "the data folder is older than what this replica has said: {peer} shows its \
-                 statement at {}, certified by its device, which is not in the log, whose last is \
-                 at {}. The folder was put back from a copy, or its disk lost what it had said was \
-                 synced. Nothing was said from it. If the newest folder is still there, start with \
-                 that; if not, keep \
-                 this one for inspection and start with an empty one: the replica comes back as a \
-                 new incarnation, which the group admits",
+                "the data folder is out of date: {peer} has a message that this replica's device \
+                 certified at {}, and the log in the folder ends at {}. The folder was put back \
+                 from a copy, or the disk lost data that it had reported as synced. This replica \
+                 has sent nothing from the folder. If the newest folder is still there, start with \
+                 that; if not, keep this one for inspection and start with an empty one: the \
+                 replica comes back as a new incarnation, which the group admits",
                 text(*seen),
                 text(*kept)
             ),

@@ -69,6 +69,6 @@ impl<D: Disk> Machine<'_, D> {
     /// A pillar has kept again all that it needs, from this entry on.
     fn on_kept_again(&mut self, pillar: u8, begins: u64) -> Result<(), Halt> {
         let Some(store) = &mut self.store else { return Ok(()) };
-        Ok(store.kept_again(pillar, begins)?)
+        Ok(store.compacted(pillar, begins)?)
     }
 }

@@ -378,7 +378,7 @@ impl<L: PillarLog> PillarInstance<L> {
         match (output, barrier) {
             (Output::Pillar(Compacting { is_done: false, .. }), Some(barrier)) => {
                 let memories = engine.authenticator.memories();
-                self.keeps_from = barrier.keep_again(None, memories, engine.taken)?;
+                self.keeps_from = barrier.compact(None, memories, engine.taken)?;
             }
             (Output::Pillar(Compacting { .. }), _) => {
                 self.saying.push(FromPillar::KeptAgain(engine.epoch, self.keeps_from));

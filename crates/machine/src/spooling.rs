@@ -25,8 +25,8 @@ impl Spooling {
     pub(crate) fn end(&mut self) {
         if self.spool.end() {
             warn!(
-                "states are in memory from now on, as without cold states: they cannot be saved \
-                 any more; start this replica again when the disk is well"
+                "states are in memory from now on, as without --cold-state: they cannot be saved \
+                 any more; repair the disk, and start this replica again"
             );
         }
     }

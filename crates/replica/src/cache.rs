@@ -73,7 +73,7 @@ impl Shared {
                 let problem = problem.found();
                 warn!(
                     problem,
-                    "a snapshot on disk is damaged; the next one does without those pieces"
+                    "a snapshot on disk is damaged; the next one does not reuse the damaged pieces"
                 );
             }
             match save(&mut snapshots, &snapshot) {

@@ -1,4 +1,4 @@
-//! Misbehaviour on command. A replica has this door only if it was started with a [`FaultSwitch`],
+//! Misbehaviour on command. A replica does this only if it was started with a [`FaultSwitch`],
 //! which nothing does but a local cluster made for trying.
 
 pub use pentarchy_machine::fault::{Fault, SLOW_MS_MAX};

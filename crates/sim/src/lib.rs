@@ -30,6 +30,7 @@ pub mod devices;
 pub mod disk;
 pub mod explorer;
 mod factories;
+pub mod hearing;
 pub mod hostile;
 #[cfg(feature = "mutants")]
 pub mod museum;

@@ -74,6 +74,9 @@ pub struct Trail {
     pub seeds: u64,
     /// The property that showed the bug, and the seed of the world; none if none did.
     pub caught: Option<(&'static str, u64)>,
+    /// Worlds in which a replica or client came to the code of the bug: if there are none, it is
+    /// the worlds that must change, and otherwise the checkers.
+    pub reached: u64,
     /// Worlds that break a property without the bug too, so that they show nothing about it.
     pub broken: Vec<(&'static str, u64)>,
     /// How long it took.
@@ -108,6 +111,13 @@ impl Hunted {
         let mut seeds: Vec<u64> = self.trails.iter().map(|trail| trail.seeds).collect();
         seeds.sort_unstable();
         seeds.get(seeds.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+    }
+
+    /// Worlds of all hunts, and how many of them came to the code of the bug.
+    #[must_use]
+    pub fn reached(&self) -> (u64, u64) {
+        let worlds = self.trails.iter().map(|trail| trail.seeds).sum();
+        (worlds, self.trails.iter().map(|trail| trail.reached).sum())
     }
 
     /// Time of all hunts.
@@ -166,7 +176,8 @@ fn follow(
     stop: &AtomicBool,
 ) -> Trail {
     let begun = Instant::now();
-    let mut trail = Trail { seeds: 0, caught: None, broken: Vec::new(), took: Duration::ZERO };
+    let mut trail =
+        Trail { seeds: 0, caught: None, reached: 0, broken: Vec::new(), took: Duration::ZERO };
     for seed in worlds(name, start, hunt) {
         if stop.load(Ordering::Relaxed) {
             break;
@@ -174,7 +185,10 @@ fn follow(
         trail.seeds += 1;
         let config = config(seed, hunt.requests);
         let run = |bug| mutant::with(bug, || run_seed(seed, &config, factories)).err();
-        let Some(violation) = run(Some(name)) else { continue };
+        let before = mutant::times_reached();
+        let violation = run(Some(name));
+        trail.reached += u64::from(mutant::times_reached() > before);
+        let Some(violation) = violation else { continue };
         if let Some(without) = run(None) {
             trail.broken.push((without.broken.property, seed));
         } else {

@@ -70,9 +70,9 @@ pub struct Cut {
 
 /// Places in parts that cannot speak to each other; clients reach all of them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Cells(pub u64);
+pub struct Parts(pub u64);
 
-impl Cells {
+impl Parts {
     /// Places that can be told apart.
     pub const PLACES_MAX: usize = 16;
 
@@ -91,7 +91,7 @@ impl Cells {
 
     /// Any of them, with at most this many parts.
     pub fn draw(rng: &mut Rng, places: usize, parts: u64) -> Self {
-        let place = |pillar_cores: Self, place| pillar_cores.with(place, rng.below(parts));
+        let place = |all: Self, place| all.with(place, rng.below(parts));
         (0..places as u16).fold(Self(0), place)
     }
 
@@ -122,7 +122,7 @@ impl Cut {
 pub struct Network {
     options: NetworkOptions,
     cuts: Vec<(u64, Cut)>,
-    partitions: Vec<(u64, Cells)>,
+    partitions: Vec<(u64, Parts)>,
     rng: Rng,
 }
 
@@ -139,8 +139,8 @@ impl Network {
     }
 
     /// Partitions the network until [`Self::mend`] is called with the same name.
-    pub fn partition(&mut self, name: u64, pillar_cores: Cells) {
-        self.partitions.push((name, pillar_cores));
+    pub fn partition(&mut self, name: u64, parts: Parts) {
+        self.partitions.push((name, parts));
     }
 
     /// Ends a cut or a partition.
@@ -159,7 +159,7 @@ impl Network {
 
     fn blocks(&self, from: Address, to: Address) -> bool {
         let cut = self.cuts.iter().any(|(_, cut)| cut.blocks(from, to));
-        cut || self.partitions.iter().any(|(_, cells)| cells.blocks(from, to))
+        cut || self.partitions.iter().any(|(_, parts)| parts.blocks(from, to))
     }
 
     /// Whether these two cannot make a connection: not all that one says would reach the other.
@@ -250,7 +250,7 @@ mod tests {
     fn parts_cannot_speak_to_each_other() {
         let mut network = Network::new(NetworkOptions::default(), Rng::new(1));
         let third = Address::Replica(ReplicaId(2));
-        network.partition(7, Cells(0).with(0, 1).with(2, 1));
+        network.partition(7, Parts(0).with(0, 1).with(2, 1));
         assert!(!passes(&mut network, A, B) && !passes(&mut network, B, A));
         assert!(passes(&mut network, A, third) && passes(&mut network, CLIENT, B));
         network.mend(7);

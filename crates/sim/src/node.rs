@@ -351,6 +351,12 @@ impl<'f> ReplicaNode<'f> {
         self.watch.handed.get(&replica).copied()
     }
 
+    /// Whether the epoch that it is in admits this life of a replica's device.
+    #[must_use]
+    pub fn admits(&self, replica: ReplicaId, life: Incarnation) -> bool {
+        self.machine.membership().members[usize::from(replica.0)].incarnation == life
+    }
+
     /// Whether the epoch counts by its device.
     #[must_use]
     pub fn is_admitted(&self) -> bool {

@@ -6,7 +6,7 @@ use crate::checker::promptness::Promptness;
 use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::hostile::Hostility;
-use crate::network::{Cells, NetworkOptions};
+use crate::network::{NetworkOptions, Parts};
 use crate::rng::Rng;
 use crate::time::Micros;
 use crate::workload::WorkloadOptions;
@@ -162,7 +162,7 @@ pub enum Disturbance {
     /// The group falls into several parts for a while.
     Partition {
         /// Who is where.
-        pillar_cores: Cells,
+        parts: Parts,
         /// For how long.
         lasts: Micros,
     },
@@ -224,6 +224,9 @@ pub struct Options {
     pub timeouts: Timeouts,
     /// The network before it heals.
     pub network: NetworkOptions,
+    /// Who hears what before that, as a number that [`Hearing`](crate::hearing::Hearing) draws it
+    /// from; all hear all if it is 0.
+    pub hearing: u64,
     /// How far clocks are apart.
     pub skew_ms: u64,
     /// How much faster than others a clock may run before everything heals, in millionths.
@@ -303,6 +306,7 @@ impl Options {
             tuning: draw_tuning(rng),
             timeouts: config.timeouts,
             network: NetworkOptions { latency_us: 50, jitter_us: 100, ..NetworkOptions::default() },
+            hearing: 0,
             skew_ms: 0,
             drift_ppm: 0,
             means: draw_means(rng, rules),
@@ -330,7 +334,7 @@ impl Options {
         if config.faults && config.byzantine && !config.hostile_only {
             // Before those about changing the primary, in which nothing else is wrong.
             options.draw_losses(&mut Rng::new(rng.clone().next_u64().rotate_left(7)), rules);
-            options.draw_changes(&mut Rng::new(!rng.clone().next_u64()), config.changes);
+            options.draw_changes(&mut Rng::new(!rng.clone().next_u64()), config, rules);
         }
         options.draw_reads(&readers, config, rules);
         if options.abuses_macs() {
@@ -442,7 +446,7 @@ impl Options {
     pub fn is_calm(&self) -> bool {
         let NetworkOptions { latency_us, jitter_us, loss_ppm, straggle_ppm, .. } = self.network;
         let takes = latency_us + jitter_us + self.network.slow_link_us;
-        let network = takes < 10_000 && loss_ppm == 0 && straggle_ppm == 0;
+        let network = takes < 10_000 && loss_ppm == 0 && straggle_ppm == 0 && self.hearing == 0;
         let hosts = self.busy_ppm == 0 && self.skew_ms == 0 && self.drift_ppm == 0;
         let replicas = self.byzantine.is_empty() && self.disturbances.is_empty();
         network && hosts && replicas && !self.abuses_macs()
@@ -567,9 +571,9 @@ impl Options {
             // Copies that see the same do the same.
             for _ in 0..6 {
                 let at = rng.below(self.heal_at * 9 / 10);
-                let pillar_cores = Cells::draw(rng, self.places().len(), 2);
+                let parts = Parts::draw(rng, self.places().len(), 2);
                 let lasts = rng.range(50_000, 800_000);
-                self.disturbances.push((at, Disturbance::Partition { pillar_cores, lasts }));
+                self.disturbances.push((at, Disturbance::Partition { parts, lasts }));
             }
         }
     }
@@ -664,8 +668,8 @@ impl Options {
         }
         if rng.percent(15) {
             let parts = rng.range(2, 4);
-            let pillar_cores = Cells::draw(rng, places, parts);
-            return Disturbance::Partition { pillar_cores, lasts };
+            let parts = Parts::draw(rng, places, parts);
+            return Disturbance::Partition { parts, lasts };
         }
         let target = if rng.percent(30) {
             Target::Primary

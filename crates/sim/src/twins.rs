@@ -7,7 +7,7 @@
 use crate::adversary::Behaviour;
 use crate::crypto::Means;
 use crate::device::DeviceFault;
-use crate::network::{Cells, NetworkOptions};
+use crate::network::{NetworkOptions, Parts};
 use crate::rng::Rng;
 use crate::run::{Factories, Summary, Violation, for_each, run_options};
 use crate::swarm::{DiskOptions, Disturbance, Options, SimConfig};
@@ -38,7 +38,7 @@ pub struct Schedule {
     /// The replica that exists twice.
     pub copied: ReplicaId,
     /// One partition for each round.
-    pub rounds: Vec<Cells>,
+    pub rounds: Vec<Parts>,
 }
 
 /// The replicas of this protocol's smallest group; none if one that exists twice is more than it
@@ -46,7 +46,7 @@ pub struct Schedule {
 #[must_use]
 pub fn group(rules: &Rules) -> Option<u16> {
     let n = rules.replicas(1);
-    let fits = (3..Cells::PLACES_MAX).contains(&n);
+    let fits = (3..Parts::PLACES_MAX).contains(&n);
     (rules.fault_model.lies() && fits).then_some(n as u16)
 }
 
@@ -60,22 +60,22 @@ pub fn rounds_max(n: u16) -> u32 {
 }
 
 /// Every way to put so many replicas and the copy into parts, the parts numbered as they appear.
-fn partitions(n: u16) -> Vec<Cells> {
-    let mut all = vec![(Cells(0), 0)];
+fn partitions(n: u16) -> Vec<Parts> {
+    let mut all = vec![(Parts(0), 0)];
     for place in 0..=n {
-        let next = |&(pillar_cores, parts): &(Cells, u64)| {
-            (0..=parts).map(move |part| (pillar_cores.with(place, part), parts.max(part + 1)))
+        let next = |&(parts, count): &(Parts, u64)| {
+            (0..=count).map(move |part| (parts.with(place, part), count.max(part + 1)))
         };
         all = all.iter().flat_map(next).collect();
     }
-    all.into_iter().map(|(pillar_cores, _)| pillar_cores).collect()
+    all.into_iter().map(|(parts, _)| parts).collect()
 }
 
 /// The same partition with the parts numbered as they appear.
-fn renumbered(pillar_cores: Cells, n: u16) -> Cells {
+fn renumbered(parts: Parts, n: u16) -> Parts {
     let mut known: Vec<u64> = Vec::new();
-    (0..=n).fold(Cells(0), |new, place| {
-        let part = pillar_cores.of(place);
+    (0..=n).fold(Parts(0), |new, place| {
+        let part = parts.of(place);
         let number = known.iter().position(|it| *it == part).unwrap_or_else(|| {
             known.push(part);
             known.len() - 1
@@ -85,9 +85,9 @@ fn renumbered(pillar_cores: Cells, n: u16) -> Cells {
 }
 
 /// The same partition with the two copies exchanged.
-fn exchanged(pillar_cores: Cells, copied: ReplicaId, n: u16) -> Cells {
-    let (original, copy) = (pillar_cores.of(copied.0), pillar_cores.of(n));
-    renumbered(pillar_cores.with(copied.0, copy).with(n, original), n)
+fn exchanged(parts: Parts, copied: ReplicaId, n: u16) -> Parts {
+    let (original, copy) = (parts.of(copied.0), parts.of(n));
+    renumbered(parts.with(copied.0, copy).with(n, original), n)
 }
 
 /// All schedules of this many rounds, at most [`rounds_max`], for a group of `n`, each once.
@@ -102,9 +102,9 @@ pub fn schedules(rounds: u32, n: u16) -> Vec<Schedule> {
                 let index = number / (partitions.len() as u64).pow(round);
                 partitions[(index % partitions.len() as u64) as usize]
             };
-            let chosen: Vec<Cells> = (0..rounds).map(digit).collect();
-            let other = chosen.iter().map(|pillar_cores| exchanged(*pillar_cores, copied, n).0);
-            if chosen.iter().map(|pillar_cores| pillar_cores.0).le(other) {
+            let chosen: Vec<Parts> = (0..rounds).map(digit).collect();
+            let other = chosen.iter().map(|parts| exchanged(*parts, copied, n).0);
+            if chosen.iter().map(|parts| parts.0).le(other) {
                 all.push(Schedule { n, copied, rounds: chosen });
             }
         }
@@ -117,8 +117,8 @@ impl Schedule {
     #[must_use]
     pub fn options(&self, config: &SimConfig) -> Options {
         let rounds = self.rounds.len() as u64;
-        let partition = |(round, pillar_cores): (u64, &Cells)| {
-            (round * ROUND, Disturbance::Partition { pillar_cores: *pillar_cores, lasts: ROUND })
+        let partition = |(round, parts): (u64, &Parts)| {
+            (round * ROUND, Disturbance::Partition { parts: *parts, lasts: ROUND })
         };
         Options {
             f: 1,
@@ -140,6 +140,7 @@ impl Schedule {
             },
             timeouts: config.timeouts,
             network: NetworkOptions { latency_us: 100, jitter_us: 200, ..Default::default() },
+            hearing: 0,
             skew_ms: 20,
             drift_ppm: 0,
             means: Means::Signature,
@@ -197,14 +198,9 @@ mod tests {
     #[test]
     fn places_have_as_many_partitions_as_bell_counted() {
         for (n, count) in [(3, 15), (4, 52), (6, 877)] {
-            let all: BTreeSet<u64> =
-                partitions(n).iter().map(|pillar_cores| pillar_cores.0).collect();
+            let all: BTreeSet<u64> = partitions(n).iter().map(|parts| parts.0).collect();
             assert_eq!(all.len(), count);
-            assert!(
-                partitions(n)
-                    .iter()
-                    .all(|pillar_cores| renumbered(*pillar_cores, n) == *pillar_cores)
-            );
+            assert!(partitions(n).iter().all(|parts| renumbered(*parts, n) == *parts));
         }
     }
 
@@ -217,10 +213,9 @@ mod tests {
     fn exchanging_the_copies_twice_changes_nothing_and_of_two_such_schedules_one_is_kept() {
         for (n, rounds) in [(3, 1), (3, 2), (3, 3), (4, 1), (4, 2), (6, 1)] {
             let (copied, all) = (ReplicaId(1), partitions(n));
-            let again = |pillar_cores| exchanged(pillar_cores, copied, n);
-            assert!(all.iter().all(|pillar_cores| again(again(*pillar_cores)) == *pillar_cores));
-            let fixed =
-                all.iter().filter(|pillar_cores| again(**pillar_cores) == **pillar_cores).count();
+            let again = |parts| exchanged(parts, copied, n);
+            assert!(all.iter().all(|parts| again(again(*parts)) == *parts));
+            let fixed = all.iter().filter(|parts| again(**parts) == **parts).count();
             // Burnside: half of all and of those that the exchange leaves as they are.
             let expected = usize::from(n) * (all.len().pow(rounds) + fixed.pow(rounds)) / 2;
             assert_eq!(schedules(rounds, n).len(), expected);

@@ -25,7 +25,7 @@ use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
 use pentarchy_core::protocol::TimerKey;
 use pentarchy_storage::kept::Job;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 mod clients;
@@ -128,8 +128,11 @@ struct Replica<'a> {
     behind_until: Slot,
     /// Its counters do not answer any more.
     has_no_counter: bool,
-    /// The epoch in which its disk was copied, if that was put back and it has not ended since.
+    /// The epoch in which all others know of more than its disk has, if that was put back from a
+    /// copy and the replica has not ended since.
     put_back: Option<Epoch>,
+    /// Since it went on from its disk, enough others have answered what it asked them.
+    was_answered: bool,
     /// Its disk was damaged or put back, so that others may have seen more of it than it has.
     doubtful: bool,
     /// When its power fails, it is back after so long.
@@ -323,6 +326,7 @@ impl<'a> World<'a> {
                 behind_until: Slot(0),
                 has_no_counter: false,
                 put_back: None,
+                was_answered: false,
                 doubtful: false,
                 stops_for: 0,
                 timers_from: 0,
@@ -369,7 +373,8 @@ impl<'a> World<'a> {
             };
             let make = self.factories.forger?;
             let (forger, rng) = (make(id, &self.membership), rng.fork());
-            Some(Lying { forger, make, rng, alone, rate_ppm, quiet_ms, began: None })
+            let heard = VecDeque::new();
+            Some(Lying { forger, make, rng, heard, alone, rate_ppm, quiet_ms, began: None })
         };
         let lying = behaviours.iter().find_map(lying);
         let usurping = behaviours.iter().find_map(|behaviour| match behaviour {

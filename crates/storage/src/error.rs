@@ -131,8 +131,8 @@ impl fmt::Display for StorageError {
             ),
             Self::Absent { .. } => write!(
                 f,
-                "{} any more, and memory has another one by now. Start this replica again: it goes \
-                 on from a state that is whole, and fetches what it lacks. If it finds none, keep \
+                "{} any more, and memory holds a newer version. Start this replica again: it \
+                 resumes from an intact state, and fetches what it lacks. If it finds none, keep \
                  the folder for inspection, and start it with an empty one",
                 self.found()
             ),

@@ -2,9 +2,16 @@
 
 use super::{Finding, numbered};
 use crate::tree::Tree;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 const LIST: &str = "crates/core/src/mutant.rs";
+
+/// How many there are of each kind, as documents show it.
+const COUNTS: &str = "docs/results/mutants-by-finder.json";
+
+/// How the list says that something else than random worlds is to find a mutant.
+const FINDERS: [&str; 4] = [".scheduled()", ".specified()", ".explored()", ".unclaimed()"];
 
 /// Names of the mechanism's own example, which stands beside the list.
 const EXAMPLE: &str = "example.";
@@ -32,7 +39,37 @@ pub fn mutants(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::new(LIST, *number, what));
         }
     }
+    findings.extend(miscounted(tree, list));
     findings
+}
+
+/// The published numbers of mutants, if they are not those of the list.
+fn miscounted(tree: &Tree, list: &str) -> Option<Finding> {
+    let published = tree.text(COUNTS)?;
+    let published: Vec<u64> = serde_json::from_str::<Value>(published)
+        .ok()?
+        .get("rows")?
+        .as_array()?
+        .iter()
+        .filter_map(|row| row.get(1)?.as_u64())
+        .collect();
+    let counts = counts(list);
+    let what = format!("the numbers of mutants are {counts:?}, as in {LIST}");
+    (published != counts).then(|| Finding::new(COUNTS, 1, what))
+}
+
+/// How many mutants of the list each finder has, in the order of [`FINDERS`] behind those of random
+/// worlds, and how many there are.
+fn counts(list: &str) -> Vec<u64> {
+    let body = list.split_once("pub const MUTANTS").map_or("", |(_, rest)| rest);
+    let body = body.split_once("\n];").map_or(body, |(body, _)| body);
+    let mut counts = vec![0; FINDERS.len() + 1];
+    for entry in body.split("\n    mutant(").skip(1).filter(|it| !it.contains("\"example.")) {
+        let place = FINDERS.iter().position(|finder| entry.contains(finder));
+        counts[place.map_or(0, |place| place + 1)] += 1;
+    }
+    counts.push(counts.iter().sum());
+    counts
 }
 
 /// The names in the list with their lines. An entry may be broken after its parenthesis.
@@ -65,6 +102,22 @@ fn quoted_after<'a>(line: &'a str, word: &'a str) -> impl Iterator<Item = &'a st
 mod tests {
     use super::super::shown;
     use super::*;
+
+    #[test]
+    fn published_numbers_are_those_of_the_list() {
+        let list = "pub const MUTANTS: &[Mutant] = &[\n    mutant(\"example.a\", \"none\"),\n    \
+            mutant(\"m.b\", \"worlds\"),\n    mutant(\"m.c\", \"by hand\").scheduled(),\n    \
+            mutant(\n        \"m.d\",\n        \"nobody\",\n    )\n    .unclaimed(),\n    \
+            mutant(\"m.e\", \"worlds\"),\n];\n";
+        assert_eq!(counts(list), [2, 1, 0, 0, 1, 4]);
+        let rows = |by_hand: u64| {
+            let row = format!("[\"worlds\", 2], [\"by hand\", {by_hand}], [\"\", 0]");
+            format!("{{\"rows\": [{row}, [\"\", 0], [\"nobody\", 1], [\"all\", 4]]}}")
+        };
+        let findings = |rows: &str| miscounted(&Tree::of(&[(COUNTS, rows)]), list);
+        assert!(findings(&rows(1)).is_none());
+        assert!(findings(&rows(3)).is_some());
+    }
 
     #[test]
     fn a_mutant_is_listed_once_and_used_once() {

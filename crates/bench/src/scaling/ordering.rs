@@ -1,5 +1,5 @@
 //! `bench ordering`: what one replica does to order, on one processor and on several. It is fed
-//! from memory with what it heard in a group that ran before, through the same door as from
+//! from memory with what it heard in a group that ran before, through the same ingress as from
 //! sockets: messages are decoded, certificates checked and made, answers encoded. Nothing is
 //! encrypted, sent or executed. Its threads are those of a replica: each pillar, and one with
 //! clients and the merge.

@@ -47,7 +47,7 @@ struct Done {
     events: Vec<(ClientId, Notice)>,
     /// Results that clients were not told when it was executed. The client table may forget them
     /// before they are.
-    untold: Vec<(ClientId, Vec<Reply>)>,
+    deferred: Vec<(ClientId, Vec<Reply>)>,
 }
 
 /// Bytes of results.
@@ -73,7 +73,7 @@ impl Speculation {
 
     /// Keeps results until clients are told, unless too many wait for that already.
     fn keeps(&self, results: &[(ClientId, Vec<Reply>)]) -> bool {
-        let held: usize = self.log.iter().map(|done| bytes(&done.untold)).sum();
+        let held: usize = self.log.iter().map(|done| bytes(&done.deferred)).sum();
         held + bytes(results) <= SPECULATIVE_UNTOLD_BYTES_MAX
     }
 }
@@ -97,13 +97,13 @@ impl Executor {
             let (committed, log, asks) = (mark.slot, Vec::new(), VecDeque::new());
             self.speculation = Some(Speculation { mark, log, committed, asks });
         }
-        let (mut events, mut untold) = (Vec::new(), Vec::<(ClientId, Vec<Reply>)>::new());
+        let (mut events, mut deferred) = (Vec::new(), Vec::<(ClientId, Vec<Reply>)>::new());
         self.run(place.slot, batch, |client, notice| match notice {
             Notice::Reply(answer) => {
                 if !told {
-                    match untold.last_mut() {
+                    match deferred.last_mut() {
                         Some((last, replies)) if last == client => replies.push(answer.clone()),
-                        _ => untold.push((*client, vec![answer.clone()])),
+                        _ => deferred.push((*client, vec![answer.clone()])),
                     }
                 }
                 reply(client, answer);
@@ -112,10 +112,10 @@ impl Executor {
         });
         let is_wanted = !events.is_empty() || self.is_ending();
         if let Some(speculation) = &mut self.speculation {
-            if !speculation.keeps(&untold) {
-                untold.clear();
+            if !speculation.keeps(&deferred) {
+                deferred.clear();
             }
-            speculation.log.push(Done { batch: batch.clone(), place, events, untold });
+            speculation.log.push(Done { batch: batch.clone(), place, events, deferred });
         }
         is_wanted
     }
@@ -191,13 +191,13 @@ impl Executor {
     /// they have them. Nothing of any other slot.
     pub fn answers(&mut self, slot: Slot, view: View) -> Vec<(ClientId, Place, Vec<Reply>)> {
         let done = self.speculation.as_mut().and_then(|speculation| speculation.slot(slot));
-        let Some(Done { batch, place, untold, .. }) = done else { return Vec::new() };
+        let Some(Done { batch, place, deferred, .. }) = done else { return Vec::new() };
         place.view = view;
-        let (place, batch, untold) = (*place, batch.clone(), core::mem::take(untold));
-        if untold.is_empty() {
+        let (place, batch, deferred) = (*place, batch.clone(), core::mem::take(deferred));
+        if deferred.is_empty() {
             return self.results(place, &batch).collect();
         }
-        untold.into_iter().map(|(client, replies)| (client, place, replies)).collect()
+        deferred.into_iter().map(|(client, replies)| (client, place, replies)).collect()
     }
 
     fn results<'a>(

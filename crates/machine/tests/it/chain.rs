@@ -104,8 +104,8 @@ impl<const WRONG: u16> Protocol for Chain<WRONG> {
     const RULES: Rules = Rules {
         name: "chain of three",
         fault_model: FaultModel::FailStop,
-        group_size: Count::per_fault_and_one(2),
-        quorum: QuorumRule::Majority,
+        group_size: Count::per_fault_and_one(1),
+        quorum: QuorumRule::All,
         replies: Count::per_fault_and_one(0),
         reads: ReadRule::All,
         pillars: false,
@@ -388,4 +388,18 @@ fn a_client_speaks_the_protocol_with_a_replica() {
     let ask = ToReplica::Protocol(Said::Ask.to_bytes()).to_bytes();
     chain[1].round(1, &[(id, ask)]).unwrap();
     assert_eq!(protocol(&chain[1]), [Slot(1)]);
+}
+
+/// Replicas that only stop need not be outnumbered, where all decide and an authority replaces
+/// those.
+#[test]
+fn of_a_chain_one_member_more_than_may_stop_is_enough() {
+    let rules = <Chain<0>>::RULES;
+    let check = |n: usize, f, rules: &Rules| {
+        let members = membership().members[..n].into();
+        Membership { f, members, ..Membership::clone(&membership()) }.check(rules).is_ok()
+    };
+    assert!(check(2, 1, &rules) && check(3, 2, &rules) && !check(2, 2, &rules));
+    let comes_back = Rules { fault_model: FaultModel::Crash, ..rules };
+    assert!(!check(2, 1, &comes_back), "a replica that comes back could say something else");
 }

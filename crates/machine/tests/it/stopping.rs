@@ -175,7 +175,7 @@ impl<const KIND: u8> Protocol for Stopping<KIND> {
             Event::Input(Input::SlotResults(slot_results::Input::Executed { slot, .. })) => {
                 assert!(slot <= self.history().end(), "{slot} is none that it ordered");
             }
-            Event::Input(Input::Compact) => self.keep_again(out),
+            Event::Input(Input::Compact) => self.log_again(out),
             Event::Input(Input::Round { .. }) if self.is_wedged && KIND == TALKS_ON => {
                 self.talk_on(out);
             }
@@ -201,7 +201,7 @@ impl<const KIND: u8> Protocol for Stopping<KIND> {
                 let base = Base { slot, state };
                 self.rest_on(base);
                 out.output(Output::Stable { slot, state });
-                self.keep_again(out);
+                self.log_again(out);
             }
             _ => {}
         }
@@ -234,7 +234,7 @@ impl<const KIND: u8> Stopping<KIND> {
         History { base: self.base, batches }
     }
 
-    fn keep_again(&self, out: &mut Effects<Self>) {
+    fn log_again(&self, out: &mut Effects<Self>) {
         out.persist(Record::Stable(self.base));
         self.orders.iter().for_each(|it| out.persist(Record::Ordered(it.clone())));
         if self.is_wedged {

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 #[command(
     name = "pentarchy",
     version,
-    about = "Byzantine fault-tolerant replication: f of 2f + 1 or 3f + 1 replicas may lie",
+    about = "Byzantine fault-tolerant replication: services that survive f lying replicas",
     after_help = "Start with:\n  pentarchy up\n\n\
         Exit codes: 0 all is well, 1 the group or file in question is not, 2 usage, 3 internal.\n\
         PENTARCHY_LOG=debug shows more on stderr; NO_COLOR switches colours off."
@@ -134,8 +134,8 @@ pub struct UpArgs {
         value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// Seconds after which the gateway gives up a command without a reply. Within two more it sends
-    /// the reply, or an error that says whether the command is executed; without a quorum nobody
-    /// knows
+    /// the reply, or an error that says whether the replicas execute the command; if too few
+    /// replicas answer, the outcome stays unknown
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,
@@ -235,7 +235,7 @@ pub struct ReplicaArgs {
     /// Address to listen on, if it is not the one in the configuration
     #[arg(long, value_name = "IP:PORT")]
     pub listen: Option<SocketAddr>,
-    /// What is replicated; the same for all replicas of a group
+    /// The service to replicate; the same for all replicas of a group
     #[arg(long, value_enum, default_value = "kv", value_name = "NAME")]
     pub service: ReplicatedChoice,
     /// What outlives the process, instead of what the configuration says
@@ -301,8 +301,8 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// Seconds after which the gateway gives up a command without a reply. Within two more it sends
-    /// the reply, or an error that says whether the command is executed; without a quorum nobody
-    /// knows
+    /// the reply, or an error that says whether the replicas execute the command; if too few
+    /// replicas answer, the outcome stays unknown
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,

@@ -62,8 +62,10 @@ fn last_checkpoint(stopped: Option<Stopped>, replicas: usize) -> Outcome<String>
                  acknowledged; every replica that answered has it or a later one."
             ));
         }
-        Some(Stopped { problem, .. }) => problem.unwrap_or_else(|| "no reason was left".to_owned()),
-        None => "the supervisor left no word of one".to_owned(),
+        Some(Stopped { problem, .. }) => {
+            problem.unwrap_or_else(|| "the supervisor recorded no reason".to_owned())
+        }
+        None => "the supervisor recorded no checkpoint".to_owned(),
     };
     Err(Failure::Unwell(format!(
         "the group came to NO last checkpoint: {problem}. With durability `async`, what was \

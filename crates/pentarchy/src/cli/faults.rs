@@ -61,8 +61,8 @@ fn warn_before(config: &ClusterConfig, id: u16, harm: Harm, broken: usize) {
     complain(&if harm == Harm::Kill && forgets {
         format!(
             "warning: with replica {id}, {broken} of {n} replicas are broken, and the group \
-             tolerates {f}. A killed replica has lost what it promised: if more than {f} of \
-             them have, this group can never go on, and `heal` does not help"
+             tolerates {f}. A killed replica has forgotten the votes that it sent: if more than \
+             {f} of them have, this group can never go on, and `heal` does not help"
         )
     } else {
         format!(

@@ -135,7 +135,7 @@ fn data_folder(
         return Ok(Some(folder.only_states()));
     }
     let Some(disk) = args.disk else { return Ok(Some(folder)) };
-    complain("this replica's disk fails; start it without --disk to have it keep what it says");
+    complain("this replica uses a faulty disk for tests; without --disk its data is durable");
     let folder = folder.with_files(|files| {
         Ok(match disk {
             DiskChoice::Forgets => Box::new(Forgetful::new(files)?),

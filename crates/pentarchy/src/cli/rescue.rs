@@ -115,15 +115,16 @@ fn write_in(folder: &Path, slot: u64, bytes: &[u8]) -> Result<PathBuf, ConfigErr
 fn said(path: &Path, slot: u64, decided: u64) -> String {
     let speculated = if decided < slot {
         format!(
-            " What it executed behind slot {decided} it only speculated: other replicas may have \
-             it otherwise."
+            " It executed what is behind slot {decided} speculatively: other replicas may have \
+             executed something else there."
         )
     } else {
         String::new()
     };
     format!(
-        "saved all that this replica has executed in {}. It MAY LACK ACKNOWLEDGED WRITES: what \
-         only the others had executed is gone.{speculated} Begin a new group with it",
+        "saved all that this replica has executed in {}. It MAY LACK ACKNOWLEDGED WRITES: \
+         operations that only the lost replicas executed are missing.{speculated} Start a new \
+         group from this file",
         path.display()
     )
 }
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_was_only_speculated_is_named() {
-        assert!(said(Path::new("file"), 9, 7).contains("behind slot 7 it only speculated"));
+        assert!(said(Path::new("file"), 9, 7).contains("behind slot 7 speculatively"));
         assert!(!said(Path::new("file"), 9, 9).contains("speculated"));
     }
 }

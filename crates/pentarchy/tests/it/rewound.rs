@@ -107,9 +107,7 @@ fn ends_with_its_folder(parts: &Parts, id: usize) {
     eventually("it ends", || child.try_wait().expect("it is ours").is_some());
     pipe.read_to_string(&mut said).expect("text");
     assert_eq!(child.wait().expect("it ended").code(), Some(3), "{said}");
-    for words in
-        ["older than what this replica has said", "start with an empty one", "new incarnation"]
-    {
+    for words in ["the data folder is out of date", "start with an empty one", "new incarnation"] {
         assert!(said.contains(words), "{words:?} is not in: {said}");
     }
 }

@@ -178,7 +178,7 @@ impl BatchStore {
     }
 
     /// The envelopes that the proposal of a complete batch only names, whatever their size, and
-    /// that the log does not have since [`Self::keep_again`]: its reader finds them nowhere else.
+    /// that the log does not have since [`Self::log_again`]: its reader finds them nowhere else.
     /// The caller keeps them now.
     pub fn keep_named(&mut self, digest: &Digest) -> Vec<Arc<Envelope>> {
         let Some(Body { proposal: Some(proposal), batch: Some(_), .. }) = self.bodies.get(digest)
@@ -195,7 +195,7 @@ impl BatchStore {
         new
     }
 
-    /// The proposal of a complete batch, unless the log has it since [`Self::keep_again`] as this
+    /// The proposal of a complete batch, unless the log has it since [`Self::log_again`] as this
     /// slot's or a later one's. The caller keeps it now.
     pub fn keep(&mut self, slot: Slot, digest: &Digest) -> Option<Arc<Proposal>> {
         let body = self.bodies.get_mut(digest).filter(|body| body.batch.is_some())?;
@@ -207,7 +207,7 @@ impl BatchStore {
     }
 
     /// The log is about to be cut below here: whatever is needed has to be kept again.
-    pub fn keep_again(&mut self) {
+    pub fn log_again(&mut self) {
         self.bodies.values_mut().for_each(|body| body.kept = None);
         self.held.values_mut().for_each(|held| held.kept = false);
     }

@@ -12,7 +12,7 @@
 //!   throughput comes from, and half of the clients together cannot make a primary look slow.
 //! * Slots that other cores wait for ([`super::fill_demands`]) have turnarounds too, of which the
 //!   mean counts. They take turns with all that is executed, in whichever core.
-//! * A primary that is beyond what is tolerated in two windows in a row is objected to. Its
+//! * A primary that is beyond what is tolerated in two windows in a row is suspected. Its
 //!   successor is tolerated for twice as long, and as long again as the best of `f + 1` others
 //!   took: where everything is slow, changing the primary soon stops.
 //!
@@ -36,7 +36,7 @@ pub const LOOK_MILLIS: u32 = 5;
 /// Length of a window.
 const WINDOW_MILLIS: u64 = 1_000;
 
-/// Windows in a row in which a primary must be slow to be objected to: a stall is not slowness.
+/// Windows in a row in which a primary must be slow to be suspected: a stall is not slowness.
 const STRIKES: u8 = 2;
 
 /// After so much time without an objection, half of the patience that earlier ones left is gone.
@@ -180,7 +180,7 @@ impl Pace {
         self.strikes = self.strikes.min(STRIKES - 1);
     }
 
-    /// Whether the primary is objected to.
+    /// Whether the primary is suspected.
     #[must_use]
     pub const fn is_slow(&self) -> bool {
         self.slow
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(pace.patience, 2 * TURNAROUND_MILLIS);
         assert_eq!(windows(&mut pace, P1, &mut now, &[slow, slow]), Opinion::Content);
         pace.view_ended(Millis(now));
-        assert_eq!(pace.patience, 2 * TURNAROUND_MILLIS, "nobody objected");
+        assert_eq!(pace.patience, 2 * TURNAROUND_MILLIS, "nobody suspects it");
         let quick: &[u64] = &[0];
         let minute: Vec<&[u64]> = vec![quick; (CALM_MILLIS / WINDOW_MILLIS) as usize];
         windows(&mut pace, P1, &mut now, &minute);

@@ -260,7 +260,7 @@ impl Group {
         }
     }
 
-    /// A message of the group's own, as the door would hand it on.
+    /// A message of the group's own, as the ingress would hand it on.
     fn verified(&self, wire: &Bytes) -> Verified<Message> {
         let (author, (tag, body)) =
             <(ReplicaId, (Tagged, Body))>::from_bytes(wire).expect("our own encoding");

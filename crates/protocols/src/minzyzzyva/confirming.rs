@@ -47,7 +47,7 @@ impl<W: Views> OnUsig<Ordered<W>> {
         message: &Message,
         out: &mut Effects<Self>,
     ) {
-        // Anything else is refused at the door.
+        // The ingress refuses anything else.
         let Message::Settle { view, slot } = *message else { return };
         let here = view == self.frame.entered && self.may_confirm();
         let Some(place) = self.place(slot).filter(|_| here && slot <= self.frame.executed) else {

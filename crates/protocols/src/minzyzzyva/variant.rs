@@ -130,7 +130,7 @@ impl<W: Views> Variant for Ordered<W> {
         LeftOut { stays, batches: replica.executed_behind(stays) }
     }
 
-    fn take_back(replica: &mut OnUsig<Self>, left_out: LeftOut, out: &mut Effects<OnUsig<Self>>) {
+    fn roll_back(replica: &mut OnUsig<Self>, left_out: LeftOut, out: &mut Effects<OnUsig<Self>>) {
         replica.go_on_from(left_out, out);
     }
 

@@ -59,7 +59,7 @@ impl<V: Variant> Finality for Pbft<V> {
     fn settle(&mut self, proof: &CheckpointProof, out: &mut Effects<Self>) -> bool {
         // Others have decided it, or something else.
         if self.tried.as_ref().is_some_and(|tried| tried.slot <= proof.slot) {
-            self.take_back(out);
+            self.roll_back(out);
         }
         self.frame.executed >= proof.slot
     }
@@ -117,11 +117,11 @@ impl<V: Variant> Pbft<V> {
         let ordered = self.window.get(*slot).and_then(|state| state.batch);
         if ordered != Some(batch.digest) && !mutant!("pbft-tentative.keeps") {
             mark!("pbft/taken_back");
-            self.take_back(out);
+            self.roll_back(out);
         }
     }
 
-    fn take_back(&mut self, out: &mut Effects<Self>) {
+    fn roll_back(&mut self, out: &mut Effects<Self>) {
         let Some(Tried { slot, batch, extent }) = self.tried.take() else { return };
         self.frame.checkpoints.restore(extent);
         self.frame.go_back(Slot(slot.0 - 1), out);

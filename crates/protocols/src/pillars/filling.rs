@@ -17,7 +17,7 @@ use pentarchy_core::protocol::Effects;
 
 impl Merger {
     /// A pillar stands like this.
-    pub(super) fn on_glance(
+    pub(super) fn on_pillar_status(
         &mut self,
         pillar: u8,
         pillar_status: PillarStatus,

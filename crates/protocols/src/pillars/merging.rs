@@ -70,7 +70,7 @@ impl Merger {
                 self.says_diverged(slot, mine, theirs, out);
             }
             Output::Pillar(pillar::Output::Status(pillar_status)) => {
-                self.on_glance(pillar, *pillar_status, out)
+                self.on_pillar_status(pillar, *pillar_status, out)
             }
             output @ (Output::Admit { .. } | Output::Full { .. } | Output::Entered { .. }) => {
                 out.output(output);

@@ -132,7 +132,7 @@ impl<P: Pillar> Protocol for PillarCore<P> {
                 self.core.step(Event::Timeout(inner), &mut effects);
             }
             Event::Input(input) => self.on_input(input, &mut effects),
-            // Refused at the door: clients of these protocols only ask.
+            // The ingress refuses it: clients of these protocols only ask.
             Event::Client(..) => {}
         }
         if self.core.can_fill(self.gap, FillReason::Decided) {

@@ -96,7 +96,7 @@ impl<P: Pillar> Protocol for Pillars<P> {
             Event::Timeout(timer) => self.feed(timer.pillar, Event::Timeout(timer), out),
             Event::Input(Input::Round { now }) => return self.on_round(now, out),
             Event::Input(input) => self.tell_stage(input, out),
-            // Refused at the door: clients of these protocols only ask.
+            // The ingress refuses it: clients of these protocols only ask.
             Event::Client(..) => {}
         }
         self.run(false, out);

@@ -340,7 +340,7 @@ impl<V: Variant> Zyzzyva<V> {
         match message {
             Message::Vouch { view, slot } => self.on_vouch(client, *view, *slot, out),
             Message::Certificate(proof) => self.on_certificate(client, proof, out),
-            // Refused at the door.
+            // The ingress refuses it.
             _ => {}
         }
     }

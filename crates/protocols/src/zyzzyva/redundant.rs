@@ -29,7 +29,7 @@ impl<V: Variant> Zyzzyva<V> {
                 Message::Misbehaviour(proof) => {
                     self.frame.monitor.is_liar(self.frame.membership.primary(proof.view))
                 }
-                // Refused from replicas at the door.
+                // The ingress refuses it from replicas.
                 Message::Vouch { .. } | Message::Certificate(_) => true,
                 Message::Shared(message) => self.frame.is_shared_moot(author, message),
             }

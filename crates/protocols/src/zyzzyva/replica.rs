@@ -328,7 +328,7 @@ impl<V: Variant> Zyzzyva<V> {
             Message::Confirm(place) => self.on_confirm(verified, *place, out),
             Message::Confirmed(proof) => self.on_confirmed(proof.clone(), out),
             Message::Misbehaviour(proof) => self.on_misbehaviour(proof, out),
-            // Refused from replicas at the door.
+            // The ingress refuses it from replicas.
             Message::Vouch { .. } | Message::Certificate(_) => {}
             Message::Shared(message) => self.on_shared(&verified, message, out),
         }

@@ -63,7 +63,7 @@ struct Kept {
 
 impl Kept {
     /// A part has kept again all that it needs. When all have, the log is cut.
-    fn kept_again(&mut self, part: Part) {
+    fn compacted(&mut self, part: Part) {
         let begun = self.begun[part].pop_front().expect("it has begun");
         let open = self.cuts.iter_mut().find(|cut| cut[part].is_none());
         open.expect("it was told to")[part] = Some(begun);
@@ -366,7 +366,7 @@ impl Group {
             5 => {
                 let output = replica.outward[part].pop_front();
                 if let Some(Output::Pillar(pillar::Output::Compacting { .. })) = output {
-                    return replica.kept.kept_again(part);
+                    return replica.kept.compacted(part);
                 }
                 let said = |it| pillar::Input::Said { pillar: part as u8, output: Box::new(it) };
                 (STAGE, output.map(|it| said(it).into()))

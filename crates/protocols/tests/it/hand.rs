@@ -216,7 +216,7 @@ impl<P: Protocol> Node<P> {
     }
 
     /// Takes back what it executed behind a slot.
-    fn take_back(&mut self, after: Slot) {
+    fn roll_back(&mut self, after: Slot) {
         let stays = |(slot, _): &(Slot, Arc<Batch>)| *slot <= after;
         let (kept, left_out): (Vec<_>, Vec<_>) = self.executed.drain(..).partition(stays);
         self.executed = kept;
@@ -384,7 +384,7 @@ impl<P: Spoken> Group<P> {
             | Output::Speculation(speculation::Output::Speculate { slot, batch, .. }) => {
                 node.note(slot, batch);
             }
-            Output::Speculation(speculation::Output::Rollback { after }) => node.take_back(after),
+            Output::Speculation(speculation::Output::Rollback { after }) => node.roll_back(after),
             Output::Checkpoint { slot } if !self.saves_nothing => {
                 let state = Digest::of(&slot.0.to_le_bytes());
                 self.step(id, Event::Input(Input::Checkpointed { slot, state }));
@@ -467,7 +467,7 @@ impl<P: Spoken> Group<P> {
         touched.into_iter().for_each(|id| self.round(id));
     }
 
-    /// What the door lets in.
+    /// What the ingress lets in.
     fn is_good(&self, it: &Verified<P::Message>) -> bool {
         let is_authentic = match (it.message.auth(), &it.tag) {
             (Auth::Channel, AuthTag::Channel) => true,
@@ -491,12 +491,12 @@ impl<P: Spoken> Group<P> {
         self.step(id, Event::Input(Input::Round { now: Millis(self.now) }));
         let node = &self.nodes[usize::from(id)];
         if node.core.is_some() && node.log_bytes() > self.log_bytes_max {
-            self.keep_again(id);
+            self.log_again(id);
         }
     }
 
     /// A replica keeps again what it needs, and its log is cut there.
-    pub fn keep_again(&mut self, id: u16) {
+    pub fn log_again(&mut self, id: u16) {
         let begins = self.nodes[usize::from(id)].log.len();
         self.step(id, Event::Input(Input::Compact));
         self.nodes[usize::from(id)].cut = begins;

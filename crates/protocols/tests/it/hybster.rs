@@ -260,7 +260,7 @@ fn who_spoke_in_a_view_comes_from_there() {
     assert!(!is_taken(&mut net, later), "it comes from where it goes");
 }
 
-/// What the door says of a message.
+/// What the ingress says of a message.
 fn validated(net: &Net<Hybster>, said: &Verified<Message>) -> Result<(), Reject> {
     Hybster::validate(&net.membership, &Trusting, said.author, &said.tag, &said.message)
 }

@@ -128,7 +128,7 @@ impl<P: Protocol> Node<P> {
         self.executed.push((slot, batch));
     }
 
-    fn take_back(&mut self, after: Slot) {
+    fn roll_back(&mut self, after: Slot) {
         let left_out = self.executed.iter().filter(|(slot, _)| *slot > after);
         for envelope in left_out.flat_map(|(_, batch)| &batch.envelopes) {
             for request in &envelope.requests {
@@ -148,7 +148,7 @@ impl<P: Protocol> Node<P> {
                 self.answered.extend(answers.then_some(slot));
                 self.execute(slot, batch);
             }
-            Output::Rollback { after } => self.take_back(after),
+            Output::Rollback { after } => self.roll_back(after),
             Output::Answer { slot, .. } => self.answered.push(slot),
             Output::Tell { client, message } => {
                 self.told.push(client);

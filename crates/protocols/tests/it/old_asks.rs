@@ -41,7 +41,7 @@ fn views<P: Spoken>(group: &Group<P>) -> Vec<View> {
 /// The liar passes on what r1 had signed, and asks for the same view. Where that leads.
 fn played<P: Spoken>() -> Vec<View> {
     let (mut group, asked) = withdrawn::<P>();
-    // A door takes what its replica said from nobody else.
+    // The ingress takes what its replica said from nobody else.
     for id in (0..liar::<P>()).filter(|id| *id != asked.author.0) {
         group.queue.push_back((ReplicaId(liar::<P>()), ReplicaId(id), asked.clone()));
     }

@@ -105,7 +105,7 @@ fn stable(said: &[Effect<Core>]) -> Vec<Slot> {
 }
 
 /// Which pillars keep something again behind the last stable state, where the log is cut.
-fn keep_again(said: &[Effect<Core>]) -> BTreeSet<u8> {
+fn log_again(said: &[Effect<Core>]) -> BTreeSet<u8> {
     let is_stable = |effect: &Effect<Core>| matches!(effect, Effect::Output(Output::Stable { .. }));
     let cut = said.iter().rposition(is_stable).expect("one is stable");
     let kept = said[cut..].iter().filter_map(|effect| match effect {
@@ -122,7 +122,7 @@ fn after_a_restart_the_host_is_told_of_one_stable_state() {
     assert_eq!(stable(&restarted(second, &[first, second])), [Slot(256)]);
     assert_eq!(stable(&restarted(second, &[second, first])), [Slot(256)]);
     assert_eq!(stable(&restarted(second, &[second, second])), [Slot(256)]);
-    let again = || keep_again(&restarted(second, &[first, second]));
+    let again = || log_again(&restarted(second, &[first, second]));
     assert_eq!(again(), BTreeSet::from([0, 1]));
     assert_eq!(mutant::with(Some("pillars.others-not-kept-again"), again), BTreeSet::from([0]));
 }

@@ -129,7 +129,7 @@ fn a_primary_cannot_fill_a_log_with_one_envelope() {
     a_log_holds_each_envelope_once::<Pbft>();
 }
 
-/// A batch that names an envelope twice is refused at the door.
+/// A batch that names an envelope twice is refused by the ingress.
 fn nothing_is_ordered_that_names_an_envelope_twice<P: Spoken>() {
     let mut group: Group<P> = Group::new(Some(0), Tuning::default());
     let twice = envelope(1, 1, &[1], 8);

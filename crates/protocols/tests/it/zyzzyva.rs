@@ -307,7 +307,7 @@ fn orders_on_what_overruled_it(keeps_again: bool) -> bool {
     group.run(150);
     assert_eq!((status(&group, 0).view, status(&group, 0).stable), (View(0), Slot(4)));
     if keeps_again {
-        group.keep_again(0);
+        group.log_again(0);
     }
     group.start(0);
     group.fetches_nothing = false;

@@ -1,4 +1,4 @@
-//! Connections to pillars: they come in at the replica's door, which finds out whose they are and
+//! Connections to pillars: the replica's listener accepts them, finds out whose they are and
 //! hands them over to the pillar's own network.
 
 use super::{Network, Sender};
@@ -52,14 +52,17 @@ impl Network {
     /// From now on connections to so many pillars are let in, to be [handed
     /// over](Self::take_handed).
     pub fn let_in_pillars(&mut self, pillars: u8) {
-        if let Some(door) = &mut self.door {
-            door.pillars = pillars;
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.pillars = pillars;
         }
     }
 
     /// The connections that are to be handed over.
     pub fn take_handed(&mut self) -> Vec<Handed> {
-        self.door.as_mut().map(|door| std::mem::take(&mut door.handed)).unwrap_or_default()
+        self.acceptor
+            .as_mut()
+            .map(|acceptor| std::mem::take(&mut acceptor.handed))
+            .unwrap_or_default()
     }
 
     /// Has a stranger's connection be handed over that is to a pillar. False if it is not who it
@@ -71,7 +74,9 @@ impl Network {
         messages: &mut Vec<Bytes>,
     ) -> bool {
         let is_peer = self.is_peer_dialling(peer, token);
-        let Some(door) = self.door.as_mut().filter(|door| is_peer && pillar < door.pillars) else {
+        let Some(acceptor) =
+            self.acceptor.as_mut().filter(|acceptor| is_peer && pillar < acceptor.pillars)
+        else {
             return false;
         };
         let Some(link) = self.links.remove(token) else { return false };
@@ -79,7 +84,7 @@ impl Network {
         let mut connection = link.connection;
         self.poller.deregister(connection.stream());
         let messages = std::mem::take(messages);
-        door.handed.push(Handed { pillar, peer, connection, messages });
+        acceptor.handed.push(Handed { pillar, peer, connection, messages });
         true
     }
 
@@ -152,8 +157,8 @@ pub mod tests {
             Identity::new(*self.keys[id].channel_secret(), &self.membership.group_domain())
         }
 
-        /// The first one's, with a door.
-        pub fn door(&self, listener: TcpListener, pillars: u8) -> Network {
+        /// The first one's, with a listener.
+        pub fn acceptor(&self, listener: TcpListener, pillars: u8) -> Network {
             let (listen, limits) = (Listen::Bound(listener), HostLimits::default());
             let network =
                 Network::new(listen, self.identity(0), Access::Open, limits, self.peers(0));
@@ -193,14 +198,14 @@ pub mod tests {
     #[test]
     fn a_connection_to_a_pillar_is_handed_to_its_network_and_works_both_ways_there() {
         let (group, listener) = Group::new();
-        let (mut door, mut mine) = (group.door(listener, 2), group.of_pillar(1, 0));
+        let (mut acceptor, mut mine) = (group.acceptor(listener, 2), group.of_pillar(1, 0));
         let mut theirs = group.of_pillar(1, 1);
         let mut heard = Vec::new();
         until(|now_ms| {
             round(&mut theirs, now_ms);
             theirs.send_peer(ReplicaId(0), "test", |to| to.u8(7));
-            round(&mut door, now_ms);
-            for handed in door.take_handed() {
+            round(&mut acceptor, now_ms);
+            for handed in acceptor.take_handed() {
                 assert_eq!((handed.pillar, handed.peer), (1, ReplicaId(1)));
                 let mut said = Vec::new();
                 let sender = mine.adopt(handed, now_ms, &mut said);
@@ -211,8 +216,8 @@ pub mod tests {
         });
         let expected = (Some(Sender::Peer(ReplicaId(1))), Bytes::from_static(&[7]));
         assert!(heard.iter().all(|it| *it == expected), "{heard:?}");
-        assert_eq!(door.peers.connected().count(), 0, "it is no connection of the replica");
-        assert_eq!((door.report(0).strangers, door.counters.hellos_refused), (0, 0));
+        assert_eq!(acceptor.peers.connected().count(), 0, "it is no connection of the replica");
+        assert_eq!((acceptor.report(0).strangers, acceptor.counters.hellos_refused), (0, 0));
         mine.send_peer(ReplicaId(1), "test", |to| to.u8(8));
         let mut answer = Vec::new();
         until(|now_ms| {
@@ -226,8 +231,9 @@ pub mod tests {
         theirs = group.of_pillar(1, 1);
         until(|now_ms| {
             round(&mut theirs, now_ms);
-            round(&mut door, now_ms);
-            door.take_handed()
+            round(&mut acceptor, now_ms);
+            acceptor
+                .take_handed()
                 .into_iter()
                 .for_each(|it| assert!(mine.adopt(it, now_ms, &mut vec![]).is_some()));
             round(&mut mine, now_ms);
@@ -244,19 +250,19 @@ pub mod tests {
     #[test]
     fn there_are_no_pillars_but_those_that_are_let_in() {
         let (group, listener) = Group::new();
-        let mut door = group.door(listener, 1);
+        let mut acceptor = group.acceptor(listener, 1);
         let mut theirs = group.of_pillar(1, 1);
         until(|now_ms| {
             round(&mut theirs, now_ms);
-            round(&mut door, now_ms);
-            assert!(door.take_handed().is_empty());
-            door.counters.hellos_refused == 4
+            round(&mut acceptor, now_ms);
+            assert!(acceptor.take_handed().is_empty());
+            acceptor.counters.hellos_refused == 4
         });
         let begun = Instant::now();
         until(|now_ms| {
             round(&mut theirs, now_ms);
-            round(&mut door, now_ms);
-            door.counters.hellos_refused == 6
+            round(&mut acceptor, now_ms);
+            acceptor.counters.hellos_refused == 6
         });
         assert!(begun.elapsed() >= Duration::from_millis(100), "{:?}", begun.elapsed());
         assert!(theirs.counters.dials_refused >= 5);
@@ -267,34 +273,34 @@ pub mod tests {
     #[test]
     fn a_pillar_has_the_key_of_its_replica_and_the_higher_id_dials() {
         let (mut group, listener) = Group::new();
-        let mut door = group.door(listener, 2);
+        let mut acceptor = group.acceptor(listener, 2);
         let known = std::mem::replace(&mut group.keys[1], KeyPair::from_seed([66; 32]));
         let mut stranger = group.of_pillar(1, 1);
         until(|now_ms| {
             round(&mut stranger, now_ms);
-            round(&mut door, now_ms);
-            door.counters.hellos_refused > 0
+            round(&mut acceptor, now_ms);
+            acceptor.counters.hellos_refused > 0
         });
         // The second one listens now, and is dialled by who says that it is higher.
         let (mut group, listener) = (Group { keys: [group.keys[0].clone(), known], ..group }, {
-            drop(door);
+            drop(acceptor);
             TcpListener::bind("127.0.0.1:0").unwrap()
         });
         group.addresses = vec![listener.local_addr().unwrap(); 2];
         let (listen, limits) = (Listen::Bound(listener), HostLimits::default());
-        let mut door =
+        let mut acceptor =
             Network::new(listen, group.identity(1), Access::Open, limits, group.peers(1)).unwrap();
-        door.let_in_pillars(2);
+        acceptor.let_in_pillars(2);
         let mut lower = group.of_pillar(1, 0);
         lower.peers.down(ReplicaId(1), 0);
         lower.peers.get_mut(ReplicaId(1)).unwrap().state =
             crate::peers::PeerState::Down { dial_at_ms: 0 };
         until(|now_ms| {
             round(&mut lower, now_ms);
-            door.wait(Duration::from_millis(1), true).unwrap();
-            round(&mut door, now_ms);
-            door.counters.hellos_refused > 0
+            acceptor.wait(Duration::from_millis(1), true).unwrap();
+            round(&mut acceptor, now_ms);
+            acceptor.counters.hellos_refused > 0
         });
-        assert!(door.take_handed().is_empty());
+        assert!(acceptor.take_handed().is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Sockets: who is connected, what they said, and what is queued for them. A replica has one
 //! network for its clients and its peers; each pillar on a thread of its own has another one, for
-//! the same pillar at its peers, without a door: whoever dials it comes in at the replica's.
+//! the same pillar at its peers, without a listener: whoever dials it is accepted by the replica's.
 
 mod faulty;
 mod handing;
@@ -66,7 +66,7 @@ pub enum Sender {
 }
 
 /// Where others come in.
-struct Door {
+struct Acceptor {
     listener: TcpListener,
     /// There may be more to accept.
     acceptable: bool,
@@ -85,7 +85,7 @@ struct Door {
 pub struct Network {
     poller: Poller,
     /// None if it is a pillar's.
-    door: Option<Door>,
+    acceptor: Option<Acceptor>,
     /// Whose it is, if it is a pillar's.
     pillar: Option<u8>,
     /// When frames that do not end are looked for.
@@ -126,7 +126,7 @@ impl Network {
         let mut network = Self::closed(identity, limits, peers)?;
         network.access = access;
         network.poller.register_readable(&mut listener, LISTENER)?;
-        network.door = Some(Door {
+        network.acceptor = Some(Acceptor {
             listener,
             acceptable: false,
             again_ms: None,
@@ -137,11 +137,11 @@ impl Network {
         Ok(network)
     }
 
-    /// Without a door.
+    /// Without a listener.
     fn closed(identity: Identity, limits: HostLimits, peers: Peers) -> io::Result<Self> {
         Ok(Self {
             poller: Poller::new()?,
-            door: None,
+            acceptor: None,
             pillar: None,
             sweep_ms: 0,
             identity,
@@ -165,8 +165,8 @@ impl Network {
     }
 
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        let door = self.door.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        door.listener.local_addr()
+        let acceptor = self.acceptor.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        acceptor.listener.local_addr()
     }
 
     pub const fn limits(&self) -> &HostLimits {
@@ -181,7 +181,7 @@ impl Network {
     /// Waits for readiness, not at all if something is left over from the round before that
     /// `is_reading` can read now. Says whether there is any.
     pub fn wait(&mut self, timeout: Duration, is_reading: bool) -> io::Result<bool> {
-        let is_acceptable = self.door.as_ref().is_some_and(|door| door.acceptable);
+        let is_acceptable = self.acceptor.as_ref().is_some_and(|acceptor| acceptor.acceptable);
         let is_ready = is_acceptable || is_reading && self.links.has_ready();
         let timeout = if is_ready { Duration::ZERO } else { timeout };
         let mut any = is_ready;
@@ -189,8 +189,8 @@ impl Network {
             any = true;
             match event.token() {
                 LISTENER => {
-                    if let Some(door) = &mut self.door {
-                        door.acceptable = door.again_ms.is_none();
+                    if let Some(acceptor) = &mut self.acceptor {
+                        acceptor.acceptable = acceptor.again_ms.is_none();
                     }
                 }
                 WAKER => {}

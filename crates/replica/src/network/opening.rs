@@ -1,6 +1,6 @@
 //! Connections on their way to a peer or a client: accepted, dialled, asked who they are.
 
-use super::{Door, Network, Sender};
+use super::{Acceptor, Network, Sender};
 use crate::links::Role;
 use crate::peers::PeerState;
 use bytes::Bytes;
@@ -68,25 +68,25 @@ impl Network {
     /// When [`Self::open`] has something to do.
     pub fn next_ms(&self) -> Option<u64> {
         let paused = self.paused.first().map(|(until_ms, _)| *until_ms);
-        let again_ms = self.door.as_ref().and_then(|door| door.again_ms);
+        let again_ms = self.acceptor.as_ref().and_then(|acceptor| acceptor.again_ms);
         let deadlines = [self.peers.next_ms(), self.strangers.next_ms(), again_ms, paused];
         deadlines.into_iter().flatten().min()
     }
 
     fn accept(&mut self, now_ms: u64) {
         for _ in 0..ACCEPTS_MAX {
-            let Some(door) = &mut self.door else { return };
-            if !door.is_acceptable(now_ms) {
+            let Some(acceptor) = &mut self.acceptor else { return };
+            if !acceptor.is_acceptable(now_ms) {
                 return;
             }
-            match door.listener.accept() {
+            match acceptor.listener.accept() {
                 Ok((stream, from)) => {
                     if let Err(error) = self.accepted(stream, from.ip(), now_ms) {
                         debug!(%error, "cannot register a connection");
                     }
                 }
                 Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => door.acceptable = false,
+                    io::ErrorKind::WouldBlock => acceptor.acceptable = false,
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
                     _ => self.cannot_accept(&error, now_ms),
                 },
@@ -100,14 +100,14 @@ impl Network {
         self.counters.accepts_failed += 1;
         let exhausted = [Errno::EMFILE, Errno::ENFILE].map(|errno| Some(errno as i32));
         let makes_room = exhausted.contains(&error.raw_os_error()) && self.free_descriptor(now_ms);
-        let Some(door) = &mut self.door else { return };
-        if door.warned_ms.is_none_or(|warned_ms| warned_ms + ACCEPT_WARNING_MS <= now_ms) {
-            door.warned_ms = Some(now_ms);
+        let Some(acceptor) = &mut self.acceptor else { return };
+        if acceptor.warned_ms.is_none_or(|warned_ms| warned_ms + ACCEPT_WARNING_MS <= now_ms) {
+            acceptor.warned_ms = Some(now_ms);
             warn!(%error, "cannot accept connections; raise the limit of open files (ulimit -n)");
         }
         if !makes_room {
-            door.acceptable = false;
-            door.again_ms = Some(now_ms + ACCEPT_PAUSE_MS);
+            acceptor.acceptable = false;
+            acceptor.again_ms = Some(now_ms + ACCEPT_PAUSE_MS);
         }
     }
 
@@ -299,7 +299,7 @@ impl Network {
     }
 }
 
-impl Door {
+impl Acceptor {
     /// Whether there may be more to accept now.
     fn is_acceptable(&mut self, now_ms: u64) -> bool {
         if self.again_ms.is_some_and(|again_ms| again_ms <= now_ms) {

@@ -276,12 +276,12 @@ pub mod tests {
     #[test]
     fn a_pillar_reads_nothing_while_what_it_said_is_not_heard() {
         let (group, listener) = Group::new();
-        let (mut door, mut theirs) = (group.door(listener, 2), group.of_pillar(1, 1));
+        let (mut acceptor, mut theirs) = (group.acceptor(listener, 2), group.of_pillar(1, 1));
         let mut handed = Vec::new();
         until(|now_ms| {
             round(&mut theirs, now_ms);
-            round(&mut door, now_ms);
-            handed.extend(door.take_handed());
+            round(&mut acceptor, now_ms);
+            handed.extend(acceptor.take_handed());
             !handed.is_empty()
         });
         let network = group.of_pillar(1, 0);

@@ -3,7 +3,7 @@
 
 use super::{Broken, Verdict};
 use crate::observation::{Observation, Recovered};
-use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::ids::{Epoch, ReplicaId, Slot};
 
 /// The name of the property.
 pub const PROPERTY: &str = "durability";
@@ -69,6 +69,13 @@ fn found(replica: ReplicaId, it: &Recovered) -> Verdict {
 #[must_use]
 pub fn spoke(replica: ReplicaId) -> Broken {
     Broken::new(PROPERTY, format!("{replica} speaks from a disk that was put back from a copy"))
+}
+
+/// A replica that went on from its disk asks its peers again in a later epoch, although enough of
+/// them have answered it: each time it is silent for as long as they take.
+#[must_use]
+pub fn asks_again(replica: ReplicaId, epoch: Epoch) -> Broken {
+    Broken::new(PROPERTY, format!("{replica} asks again in {epoch} what others saw of it"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::checker::promptness::Promptness;
 use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::hostile::Hostility;
-use crate::network::{Cells, NetworkOptions};
+use crate::network::{NetworkOptions, Parts};
 use crate::swarm::{Disturbance, Options, Target};
 use crate::time::Micros;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
@@ -353,10 +353,9 @@ fn reads(options: &mut Options) {
     (options.workload.keys, options.clients) = (1, options.clients.max(2));
     options.byzantine = vec![(ReplicaId(1), vec![Behaviour::Twin])];
     let (behind, copy) = (2, options.n as u16);
-    let pillar_cores = Cells(0).with(behind, 1).with(copy, 1);
+    let parts = Parts(0).with(behind, 1).with(copy, 1);
     let lasts = options.heal_at / 8;
-    let split =
-        |part: u64| (part * options.heal_at / 4, Disturbance::Partition { pillar_cores, lasts });
+    let split = |part: u64| (part * options.heal_at / 4, Disturbance::Partition { parts, lasts });
     options.disturbances = (0..4).map(split).collect();
 }
 

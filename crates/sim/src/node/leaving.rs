@@ -1,6 +1,7 @@
 //! What a replica would show if it had to leave its view now: a copy of its core and its devices
 //! hears `f + 1` others ask for the next view, and everything that it then says about views has to
-//! pass its own door, which is that of every correct replica. Nothing of that reaches the replica.
+//! pass its own ingress, which is that of every correct replica. Nothing of that reaches the
+//! replica.
 
 use super::ReplicaNode;
 use crate::devices::SimDevices;

@@ -11,8 +11,11 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand, MakeForger};
 use pentarchy_core::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::request::Envelope;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+
+/// Messages that a liar takes along into another epoch.
+const HEARD_MAX: usize = 64;
 
 /// A replica that nobody relies on: its device may refuse, and then it says nothing.
 pub struct Fault {
@@ -32,6 +35,8 @@ pub struct Lying {
     pub make: MakeForger,
     /// Its choices.
     pub rng: Rng,
+    /// The last messages that it heard, of whatever epoch.
+    pub heard: VecDeque<Bytes>,
     /// The core inside hears nothing and says nothing.
     pub alone: bool,
     /// In how many of a million rounds it lies.
@@ -84,7 +89,8 @@ impl ReplicaNode<'_> {
     }
 
     /// Lets the liar know what its own core said, which was in this epoch. In another one, the liar
-    /// begins anew.
+    /// begins anew, with the last messages of this one: votes, certificates and proofs that mean
+    /// nothing there.
     pub(super) fn overhear_itself(&mut self, epoch: Epoch) {
         for wire in core::mem::take(&mut self.watch.said) {
             self.overhear(&wire);
@@ -93,6 +99,7 @@ impl ReplicaNode<'_> {
             let (id, membership) = (self.id, self.watch.membership.clone());
             if let Some(lying) = self.lying() {
                 lying.forger = (lying.make)(id, &membership);
+                lying.heard.iter().for_each(|wire| lying.forger.hear(wire));
             }
         }
     }
@@ -101,6 +108,10 @@ impl ReplicaNode<'_> {
     pub(super) fn overhear(&mut self, wire: &Bytes) {
         if let Some(lying) = self.lying() {
             lying.forger.hear(wire);
+            if lying.heard.len() == HEARD_MAX {
+                lying.heard.pop_front();
+            }
+            lying.heard.push_back(wire.clone());
         }
     }
 
@@ -208,7 +219,16 @@ mod tests {
         let service = Box::new(Registers::new(journal.clone()));
         let executes = (Executor::new(membership.clone(), service), journal);
         let (rng, forger) = (Rng::new(1), make(me, &membership));
-        let lying = Lying { forger, make, rng, alone, rate_ppm: 0, quiet_ms: 0, began: None };
+        let lying = Lying {
+            forger,
+            make,
+            rng,
+            heard: VecDeque::new(),
+            alone,
+            rate_ppm: 0,
+            quiet_ms: 0,
+            began: None,
+        };
         let faulty = Some(Fault { lying: Some(lying), usurping: None, impostor: None });
         let parts = Parts::of_one_epoch(me, &membership, keys, core, executes);
         let mut acts = Vec::new();

@@ -7,26 +7,33 @@
 //! *Changeovers:* nobody lies. The network falls into other parts again and again, for about as
 //! long as a view change takes, so that one message of it reaches this replica and not that one.
 //! Meanwhile replicas lose power and go on with what they had synced, and whoever leads dies.
+//!
+//! *Minorities:* for each view and each kind of message it is drawn who hears it, so that several
+//! views in a row fail, each at another step, with exact minorities on either side. Checkpoints are
+//! close together, so that they become stable here and not there; some replicas lose power
+//! meanwhile, and a few are faulty.
 
-use super::{DiskOptions, Disturbance, Options, Target};
+use super::{DiskOptions, Disturbance, Options, SimConfig, Target};
 use crate::adversary::Behaviour;
 use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::network::NetworkOptions;
 use crate::rng::Rng;
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::protocol::Rules;
 
 impl Options {
-    /// Makes a world one of these, now and then, or `always`. From a stream of its own, so that all
-    /// other worlds stay as they are.
-    pub(super) fn draw_changes(&mut self, rng: &mut Rng, always: bool) {
+    /// Makes a world one of these, now and then, or always if that is wanted. From a stream of its
+    /// own, so that all other worlds stay as they are.
+    pub(super) fn draw_changes(&mut self, rng: &mut Rng, config: &SimConfig, rules: &Rules) {
         let twins = self.byzantine.iter().any(|(_, it)| it.contains(&Behaviour::Twin));
         if self.device != DeviceFault::None || self.is_steady() || twins {
             return;
         }
-        match rng.below(if always { 8 } else { 100 }) {
+        match rng.below(if config.changes { 14 } else { 100 }) {
             0..4 => self.draw_hiccups(rng),
             4..8 => self.draw_changeovers(rng),
+            8..14 => self.draw_minorities(rng, config, rules),
             _ => {}
         }
     }
@@ -53,6 +60,36 @@ impl Options {
         self.clients = self.clients.min(3);
         self.outstanding = self.outstanding.min(4);
         self.requests_each = self.requests_each.min(100);
+        self.think_us = self.heal_at / self.requests_each.max(1);
+    }
+
+    fn draw_minorities(&mut self, rng: &mut Rng, config: &SimConfig, rules: &Rules) {
+        self.begin_anew();
+        let f = *rng.pick(&[1, 1, 2, 2, 3]);
+        self.f = config.f.unwrap_or(f);
+        self.n = rules.replicas(self.f);
+        self.hearing = rng.range(1, 1_000_000);
+        // Each view that fails takes longer than the one before.
+        self.heal_at = rng.range(2_000_000, 8_000_000);
+        if rng.percent(50) {
+            self.draw_crashes(rng);
+        }
+        for _ in 0..rng.range(0, self.f as u64) {
+            let id = ReplicaId(rng.below(self.n as u64) as u16);
+            if rng.percent(50) {
+                let at = rng.below(self.heal_at);
+                self.disturbances.push((at, Disturbance::Crash(Target::Primary)));
+            } else if self.byzantine.iter().all(|(known, _)| *known != id) {
+                let habit = Behaviour::draw(rng, self.n, self.clients, &self.timeouts);
+                self.byzantine.push((id, vec![habit]));
+            }
+        }
+        self.tuning.checkpoint_slots = rng.range(1, 4);
+        self.tuning.window_slots = self.tuning.checkpoint_slots * rng.range(2, 4);
+        self.tuning.batch_requests = *rng.pick(&[1, 4]);
+        self.clients = self.clients.min(3);
+        self.outstanding = self.outstanding.min(4);
+        self.requests_each = self.requests_each.min(60);
         self.think_us = self.heal_at / self.requests_each.max(1);
     }
 

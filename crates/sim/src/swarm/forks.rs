@@ -7,7 +7,7 @@ use super::{DiskOptions, Disturbance, Failure, Options, Target};
 use crate::adversary::Behaviour;
 use crate::crypto::Means;
 use crate::device::DeviceFault;
-use crate::network::{Cells, NetworkOptions};
+use crate::network::{NetworkOptions, Parts};
 use crate::rng::Rng;
 use crate::time::Micros;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
@@ -66,8 +66,8 @@ impl Options {
                 0 => 0,
                 1 => {
                     let parts = rng.range(2, 3);
-                    let pillar_cores = Cells::draw(rng, places, parts);
-                    self.disturbances.push((at, Disturbance::Partition { pillar_cores, lasts }));
+                    let parts = Parts::draw(rng, places, parts);
+                    self.disturbances.push((at, Disturbance::Partition { parts, lasts }));
                     0
                 }
                 _ => rng.range(1, 3),

@@ -1,6 +1,8 @@
 //! Worlds about what a replica must not go on without.
 //!
-//! *Old copies:* nothing is wrong, but disks are put back from copies that were made before that.
+//! *Old copies:* nothing is wrong, but disks are put back from copies that were made before that;
+//! in some worlds other replicas lose their memory meanwhile, so that a copy is of an epoch that is
+//! over.
 //!
 //! *Counters:* beside all else, the trusted counters of some replicas stop to answer.
 //!
@@ -36,8 +38,15 @@ impl Options {
         self.disk = DiskOptions { sync_us: *rng.pick(&[0, 50, 500]), ..DiskOptions::default() };
         for _ in 0..rng.range(1, 3) {
             let at = rng.below(self.heal_at * 2 / 3);
-            let (failure, points) = (Failure::PutBack, rng.range(60, 400));
+            let mut points = rng.range(60, 400);
             let target = self.draw_target(rng);
+            if rng.percent(40) {
+                // Time for another replica to be admitted again, and for this one to speak then.
+                points *= 4;
+                let (other, soon) = (self.draw_target(rng), at + rng.range(1_000, 50_000));
+                self.disturbances.push((soon, Disturbance::Restart(other, 1)));
+            }
+            let failure = Failure::PutBack;
             self.disturbances
                 .push((at, Disturbance::Stop { target, failure, points, lasts: 1_000 }));
         }

@@ -29,7 +29,7 @@ use crate::adversary::Behaviour;
 use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::hostile::Hostility;
-use crate::network::{Cells, NetworkOptions};
+use crate::network::{NetworkOptions, Parts};
 use crate::workload::WorkloadOptions;
 use core::fmt;
 use core::str::FromStr;
@@ -67,7 +67,7 @@ const HOUR_US: u64 = 3_600_000_000;
 const PPM: u64 = 1_000_000;
 
 const FIELDS: &[Field] = &[
-    field!("n", 1..=Cells::PLACES_MAX as u64, n),
+    field!("n", 1..=Parts::PLACES_MAX as u64, n),
     field!("f", 0..=5, f),
     field!("clients", 1..=64, clients),
     field!("outstanding", 1..=1_024, outstanding),
@@ -93,6 +93,7 @@ const FIELDS: &[Field] = &[
     field!("straggle_us", 0..=HOUR_US, network.straggle_us),
     field!("slow_links", 0..=PPM, network.slow_links),
     field!("slow_link_us", 0..=HOUR_US, network.slow_link_us),
+    field!("hearing", 0..=PPM, hearing),
     field!("skew_ms", 0..=600_000, skew_ms),
     field!("drift_ppm", 0..=PPM, drift_ppm),
     field!("round_us", 0..=HOUR_US, round_us),
@@ -200,6 +201,7 @@ impl Options {
             },
             timeouts: Timeouts::default(),
             network: NetworkOptions { latency_us: 100, ..NetworkOptions::default() },
+            hearing: 0,
             skew_ms: 0,
             drift_ppm: 0,
             means: Means::Signature,
@@ -305,8 +307,8 @@ pub(crate) fn disturbance_text(disturbance: Disturbance) -> String {
         Disturbance::Split { part, one_way, lasts } => {
             format!("{name}({},{},{lasts})", set_text(part), u8::from(one_way))
         }
-        Disturbance::Partition { pillar_cores, lasts } => {
-            format!("{name}({},{lasts})", cells_text(pillar_cores))
+        Disturbance::Partition { parts, lasts } => {
+            format!("{name}({},{lasts})", parts_text(parts))
         }
         Disturbance::ClockJump(target, ms) => format!("{name}({},{ms})", target_text(target)),
     }
@@ -324,8 +326,8 @@ fn set_text(set: ReplicaSet) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join("+") }
 }
 
-fn cells_text(pillar_cores: Cells) -> String {
-    let parts = (0..Cells::PLACES_MAX as u16).map(|place| format!("{:x}", pillar_cores.of(place)));
+fn parts_text(parts: Parts) -> String {
+    let parts = (0..Parts::PLACES_MAX as u16).map(|place| format!("{:x}", parts.of(place)));
     let text: String = parts.collect();
     let trimmed = text.trim_end_matches('0');
     if trimmed.is_empty() { "0".to_owned() } else { trimmed.to_owned() }
@@ -412,15 +414,15 @@ impl Options {
     fn fits(&self) -> Result<(), String> {
         let habits: usize = self.byzantine.iter().map(|(_, habits)| habits.len()).sum();
         let Tuning { checkpoint_slots, window_slots, .. } = self.tuning;
-        let wrong = if self.n < 2 * self.f + 1 {
-            "n is at least 2f + 1"
+        let wrong = if self.n <= self.f {
+            "n is above f"
         } else if self.byzantine.len() > self.f {
             "at most f replicas are faulty"
         } else if self.byzantine.iter().any(|(id, _)| usize::from(id.0) >= self.n) {
             "a faulty replica is not below n"
         } else if self.targets().any(|id| usize::from(id.0) >= self.n) {
             "a disturbed replica is not below n"
-        } else if self.places().len() > Cells::PLACES_MAX {
+        } else if self.places().len() > Parts::PLACES_MAX {
             "replicas and their copies are 16 at most"
         } else if habits.max(self.hostile.len()).max(self.disturbances.len()) > LIST_MAX {
             "64 habits, hostile clients and disturbances at most, each"
@@ -478,7 +480,7 @@ fn read_number(text: &str, least: u64, most: u64) -> Result<u64, String> {
 
 fn read_id(text: &str) -> Result<ReplicaId, String> {
     let number = text.strip_prefix('r').ok_or_else(|| format!("{text:?} is no replica like r1"))?;
-    Ok(ReplicaId(read_number(number, 0, Cells::PLACES_MAX as u64 - 1)? as u16))
+    Ok(ReplicaId(read_number(number, 0, Parts::PLACES_MAX as u64 - 1)? as u16))
 }
 
 /// `name(argument,argument)`.
@@ -527,16 +529,16 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn pillar_cores(&self) -> Result<Cells, String> {
+    fn parts(&self) -> Result<Parts, String> {
         let text = self.word(0)?;
-        if text.is_empty() || text.len() > Cells::PLACES_MAX {
+        if text.is_empty() || text.len() > Parts::PLACES_MAX {
             return Err(format!("{text:?} has not one digit for each place"));
         }
-        let part = |pillar_cores: Cells, (place, digit): (usize, char)| {
+        let part = |parts: Parts, (place, digit): (usize, char)| {
             let part = digit.to_digit(16).ok_or_else(|| format!("{digit:?} is no part"))?;
-            Ok(pillar_cores.with(place as u16, u64::from(part)))
+            Ok(parts.with(place as u16, u64::from(part)))
         };
-        text.chars().enumerate().try_fold(Cells(0), part)
+        text.chars().enumerate().try_fold(Parts(0), part)
     }
 
     /// That nothing follows the arguments that were read.
@@ -612,8 +614,8 @@ impl<'a> Call<'a> {
                 (Disturbance::Split { part, one_way: self.flag(1)?, lasts }, 3)
             }
             "partition" => {
-                let (pillar_cores, lasts) = (self.pillar_cores()?, self.number(1, HOUR_US)?);
-                (Disturbance::Partition { pillar_cores, lasts }, 2)
+                let (parts, lasts) = (self.parts()?, self.number(1, HOUR_US)?);
+                (Disturbance::Partition { parts, lasts }, 2)
             }
             "clock_jump" => (Disturbance::ClockJump(self.target()?, self.number(1, 600_000)?), 2),
             name => return Err(format!("no disturbance {name:?}: see docs/testing.md")),
@@ -666,7 +668,7 @@ mod tests {
             ("n=3 tea=1", "\"tea=1\": there are: device, hostile"),
             ("loss_ppm=1000001", "is not a number from 0 to 1000000"),
             ("n=9999999999999999999999", "is not a number from 1 to 16"),
-            ("f=2", "n is at least 2f + 1"),
+            ("f=3", "n is above f"),
             ("faulty=r1:forge(0)", "forge has more arguments"),
             ("faulty=r1:twin(3)", "twin has 0 arguments"),
             ("faulty=r1:dream", "no habit \"dream\""),

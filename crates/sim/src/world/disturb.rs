@@ -50,8 +50,8 @@ impl World<'_> {
                 let cut = Cut { from: part, to, both_ways: !one_way, clients: false };
                 self.cut(index as u64, cut, lasts);
             }
-            Disturbance::Partition { pillar_cores, lasts } => {
-                self.network.partition(index as u64, pillar_cores);
+            Disturbance::Partition { parts, lasts } => {
+                self.network.partition(index as u64, parts);
                 self.schedule(self.now + lasts, Happening::Mend(index as u64));
             }
             Disturbance::ClockJump(target, ms) => {

@@ -93,6 +93,7 @@ impl<'a> World<'a> {
         let index = self.resolve(target);
         if self.crash(index) {
             self.replicas[index].returns = true;
+            self.forget_what_others_said();
             let at = (self.now + after).min(self.options.heal_at.max(self.now + 1));
             self.schedule(at, Happening::Restart(index));
         }
@@ -213,7 +214,8 @@ impl<'a> World<'a> {
         let mut acts = Vec::new();
         let keeping = Keeping { kept: Some(kept), past: Some(past) };
         let node = self.node(id, device.clone(), None, keeping, &mut acts);
-        if found.is_old && !self.others_know(index, epoch, &device) {
+        let known_in = self.others_know(index, epoch, &device).filter(|_| found.is_old);
+        if found.is_old && known_in.is_none() {
             return self.restart(index);
         }
         self.oracle.saw(id, false, &Observation::Found(found), self.now, &mut self.audit)?;
@@ -228,36 +230,48 @@ impl<'a> World<'a> {
         if may_rot && (has < found.had || found.is_old) {
             (replica.behind, replica.behind_until) = (true, found.had);
         }
-        (replica.doubtful, replica.put_back) = (found.rots, found.is_old.then_some(epoch));
+        (replica.doubtful, replica.put_back) = (found.rots, known_in);
         self.oracle.resumed(id, epoch, at);
         self.take_up(index, node, acts)
     }
 
-    /// Whether all others can tell a replica whose disk was put back from a copy of this epoch that
-    /// its device has certified more than that: none is faulty, and none has forgotten. The world
-    /// goes by what their cores were handed, not by what they noted of that.
-    fn others_know(&self, index: usize, epoch: Epoch, device: &SharedDevice) -> bool {
-        let id = self.replicas[index].id;
+    /// In which epoch all others can tell a replica whose disk was put back from a copy of `epoch`
+    /// that its device has certified more than the copy knows: in the one that they are all in, if
+    /// that admits its life, none of them is faulty, and none has forgotten. None if some cannot.
+    /// The world goes by what their cores were handed, not by what they noted of that.
+    fn others_know(&self, index: usize, epoch: Epoch, device: &SharedDevice) -> Option<Epoch> {
+        let (id, life) = (self.replicas[index].id, self.replicas[index].node.life());
+        let others = || self.replicas.iter().enumerate().filter(|(other, _)| *other != index);
+        let theirs = others().map(|(_, other)| other.node.epoch()).max()?;
+        // In a later epoch the device has certified nothing that is in the copy.
         let memories = device.lock().expect("a device does not panic").memories();
-        let last = memories.into_iter().map(|(_, memory)| memory.last).max();
-        let knows = |(other, replica): (usize, &Replica<'_>)| {
+        let lasts = memories.into_iter().map(|(_, memory)| memory.last);
+        let last = lasts.max().filter(|_| theirs == epoch);
+        let knows = |(_, replica): (usize, &Replica<'_>)| {
             let node = &replica.node;
-            let is_well = !replica.is_faulty() && node.epoch() == epoch && !node.is_ending();
-            other == index || (is_well && node.was_handed(id) > last)
+            let is_well = !replica.is_faulty() && node.epoch() == theirs && !node.is_ending();
+            is_well && node.admits(id, life) && node.was_handed(id) > last
         };
-        self.replicas.iter().enumerate().all(knows)
+        (theirs >= epoch && others().all(knows)).then_some(theirs)
     }
 
-    /// A replica that went on from its disk speaks from now on.
+    /// A replica that went on from its disk speaks from now on. If its disk was put back, it is not
+    /// answered in the epoch in which others know of that, and nobody else is in an earlier one.
     pub(super) fn on_resumed(&mut self, index: usize, epoch: Epoch, is_answered: bool) -> Verdict {
         let replica = &mut self.replicas[index];
+        if replica.was_answered {
+            return Err(durability::asks_again(replica.id, epoch));
+        }
+        replica.was_answered = is_answered;
         match replica.put_back {
-            Some(of) if of == epoch && is_answered => Err(durability::spoke(replica.id)),
+            Some(of) if epoch <= of && is_answered => Err(durability::spoke(replica.id)),
             // It was cut off for too long: that nobody told it is nobody's fault.
-            Some(of) if of == epoch => {
+            Some(of) if epoch == of => {
                 self.end_life(index);
                 Ok(())
             }
+            // It asks again in the epoch that the others are in.
+            Some(of) if epoch < of => Ok(()),
             // What it promised was of an epoch that is over.
             _ => {
                 replica.put_back = None;
@@ -289,7 +303,7 @@ impl<'a> World<'a> {
         replica.node = node;
         replica.timers.clear();
         (replica.timers_from, replica.disk_from) = (from, from);
-        (replica.crashed, replica.returns) = (false, false);
+        (replica.crashed, replica.returns, replica.was_answered) = (false, false, false);
         (replica.round_at, replica.paused_until) = (None, 0);
         replica.looked = Looked::default();
         replica.pauses.clear();

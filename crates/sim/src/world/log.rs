@@ -2,7 +2,7 @@
 //! who, when, what. Packets carry when they arrive where, so that arrows can be drawn.
 
 use super::World;
-use crate::network::Cells;
+use crate::network::Parts;
 use crate::observation::Observation;
 use crate::packet::{Address, Packet};
 use crate::swarm::Disturbance;
@@ -102,8 +102,8 @@ impl fmt::Display for Event {
                 write!(f, "packet of kind {kind}, {bytes} bytes, to {to:?} at {arrivals:?}")
             }
             What::Timeout(timer) => write!(f, "timeout {timer:?}"),
-            What::Disturbed(Disturbance::Partition { pillar_cores, lasts }) => {
-                let parts = (0..Cells::PLACES_MAX as u16).map(|place| pillar_cores.of(place));
+            What::Disturbed(Disturbance::Partition { parts, lasts }) => {
+                let parts = (0..Parts::PLACES_MAX as u16).map(|place| parts.of(place));
                 write!(f, "Partition {:?} for {lasts}", parts.collect::<Vec<_>>())
             }
             What::Disturbed(disturbance) => write!(f, "{disturbance:?}"),

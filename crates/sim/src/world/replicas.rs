@@ -4,11 +4,12 @@ use super::log::What;
 use super::{Armed, Happening, World};
 use crate::adversary::{Adversary as _, Departure};
 use crate::checker::{Verdict, bounds, counter_loss, leaving};
+use crate::hearing::Hearing;
 use crate::node::{Act, ReplicaNode};
 use crate::observation::Observation;
 use crate::packet::{Address, Packet};
 use crate::quiet;
-use crate::swarm::DiskOptions;
+use crate::swarm::{DiskOptions, Options};
 use crate::time::Micros;
 use pentarchy_core::ids::{Millis, ReplicaId};
 use pentarchy_core::ports::client::{ToClient, ToReplica};
@@ -320,7 +321,8 @@ impl World<'_> {
     }
 
     fn launch(&mut self, at: Micros, from: Address, to: Address, packet: Packet) {
-        let arrivals = self.network.arrivals(at, from, to);
+        let reaches = self.reaches(from, to, &packet);
+        let arrivals = if reaches { self.network.arrivals(at, from, to) } else { [None, None] };
         let who = match from {
             Address::Replica(place) => self.place(usize::from(place.0)),
             Address::Client(index) => super::log::Place::Client(index),
@@ -343,6 +345,20 @@ impl World<'_> {
             self.messages += 1;
             self.schedule(at, Happening::Arrive { from, to, packet });
         }
+    }
+
+    /// Whether what a replica says is for this one to hear, where a world draws that.
+    fn reaches(&self, from: Address, to: Address, packet: &Packet) -> bool {
+        let Options { hearing: number, n, f, .. } = self.options;
+        if number == 0 || self.healed {
+            return true;
+        }
+        let (Address::Replica(from), Address::Replica(to)) = (from, to) else { return true };
+        let Packet::Protocol(_, bytes) = packet else { return true };
+        // The first byte of a protocol's message says of which kind it is.
+        let kind = bytes.first().copied().unwrap_or_default();
+        let view = self.replicas[usize::from(from.0)].node.core().status().view;
+        Hearing { number, n, f }.reaches(view, kind, from, to)
     }
 
     pub(super) fn is_correct(&self, address: Address) -> bool {

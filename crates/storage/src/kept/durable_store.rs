@@ -285,7 +285,7 @@ impl<B: Backing> DurableStore<B> {
     }
 
     /// A quorum vouches for the state of a slot, which is being saved. The core goes on to write
-    /// what it needs beside it. So does this: see [`Barrier::keep_again`].
+    /// what it needs beside it. So does this: see [`Barrier::compact`].
     pub fn stable(
         &mut self,
         slot: Slot,
@@ -293,7 +293,7 @@ impl<B: Backing> DurableStore<B> {
         taken: u64,
     ) -> Result<(), StorageError> {
         self.backing_mut().begin_cut();
-        let needed = self.barrier.keep_again(None, devices, taken)?;
+        let needed = self.barrier.compact(None, devices, taken)?;
         self.cut = Some((slot, needed));
         Ok(())
     }
@@ -347,18 +347,18 @@ impl<B: Backing> DurableStore<B> {
         taken: u64,
     ) -> Result<(), StorageError> {
         if !is_done {
-            let begins = self.barrier.keep_again(Some(part), devices, taken)?;
+            let begins = self.barrier.compact(Some(part), devices, taken)?;
             self.keeping.insert(part, begins);
             return Ok(());
         }
-        self.keeping.remove(&part).map_or(Ok(()), |begins| self.kept_again(part, begins))
+        self.keeping.remove(&part).map_or(Ok(()), |begins| self.compacted(part, begins))
     }
 
     /// A part has written all that it needs, from this entry on: the answer to the first cut to
     /// which it has not answered. When all have, what came before may go. An answer to a question
     /// of which nothing was said here, as it came behind the end of the epoch, may count for a
     /// later cut: it begins earlier, so that more than is needed stays.
-    pub fn kept_again(&mut self, part: u8, begins: u64) -> Result<(), StorageError> {
+    pub fn compacted(&mut self, part: u8, begins: u64) -> Result<(), StorageError> {
         let part = usize::from(part);
         let mut answers = self.cuts.iter_mut().filter_map(|cut| cut.parts.get_mut(part));
         if let Some(answer) = answers.find(|answer| answer.is_none()) {

@@ -83,7 +83,7 @@ impl Run {
             let then = Then::Checkpointed { slot: state.slot, state: state.digest };
             run.keeper.save(&state, then).expect("nothing failed");
             if slot <= stable {
-                run.keep_again(Slot(slot)).expect("nothing failed");
+                run.compact(Slot(slot)).expect("nothing failed");
             }
             run.view_fails().expect("nothing failed");
         }
@@ -105,7 +105,7 @@ impl Run {
     }
 
     /// Of all that the core kept, the last is all that it needs, and says how many went before.
-    fn keep_again(&mut self, slot: Slot) -> Result<(), StorageError> {
+    fn compact(&mut self, slot: Slot) -> Result<(), StorageError> {
         self.keeper.stable(slot, Vec::new(), 0)?;
         self.keep(self.next | 1 << 63)?;
         self.cuts += 1;
@@ -117,7 +117,7 @@ impl Run {
         self.keep(self.next)?;
         self.next += 1;
         if let Some(slot) = self.keeper.asks_again() {
-            self.keep_again(slot)?;
+            self.compact(slot)?;
         }
         loop {
             let mut busy = false;
@@ -231,7 +231,7 @@ fn a_newer_state_in_files_stays_there() {
     let then = Then::Checkpointed { slot: last.slot, state: last.digest };
     run.keeper.save(&last, then).expect("nothing failed");
     (0..1_000).for_each(|_| run.view_fails().expect("nothing fails"));
-    run.keep_again(Slot(3)).expect("nothing failed");
+    run.compact(Slot(3)).expect("nothing failed");
     (0..3).for_each(|_| run.view_fails().expect("nothing fails"));
     assert_eq!(run.open().executed(), base(&state(4)));
 }
@@ -251,7 +251,7 @@ fn what_is_kept_again_is_asked_for_once() {
         }
     };
     assert_eq!((asked, run.keeper.asks_again()), (Slot(1), None));
-    run.keep_again(asked).expect("nothing failed");
+    run.compact(asked).expect("nothing failed");
     assert_eq!(run.keeper.asks_again(), None, "it has just been");
     // A newer state is about to be stable: that makes room.
     let next = state(2);

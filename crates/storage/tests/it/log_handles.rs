@@ -166,14 +166,14 @@ fn a_full_log_is_cut_although_a_pillar_is_late() {
     let [late, others @ ..] = &mut log_handles;
     assert!(late.log().is_behind(), "what makes room comes first");
     assert!(!keeper.backing().is_behind(), "the replica's thread has to hear that they are done");
-    let keep_again = |log_handle: &mut Barrier<LogHandle>, part| {
-        let begins = log_handle.keep_again(None, Vec::new(), 0).expect("nothing failed");
+    let compact = |log_handle: &mut Barrier<LogHandle>, part| {
+        let begins = log_handle.compact(None, Vec::new(), 0).expect("nothing failed");
         (0..32).for_each(|_| keep(log_handle, part, 1));
         begins
     };
     for (part, log_handle) in (1..).zip(others.iter_mut()) {
-        let begins = keep_again(log_handle, part);
-        keeper.kept_again(part, begins).expect("nothing failed");
+        let begins = compact(log_handle, part);
+        keeper.compacted(part, begins).expect("nothing failed");
     }
     for _ in 0..1_000 {
         for (part, log_handle) in
@@ -184,8 +184,8 @@ fn a_full_log_is_cut_although_a_pillar_is_late() {
             log_handle.look().expect("nothing failed");
         }
     }
-    let begins = keep_again(late, 0);
-    keeper.kept_again(0, begins).expect("nothing failed");
+    let begins = compact(late, 0);
+    keeper.compacted(0, begins).expect("nothing failed");
     let last = keeper.backing().next() - 1;
     keeper.backing().wait_for(last).expect("it makes room");
     assert!(keeper.backing().full().is_none() && !late.log().is_behind());

@@ -175,7 +175,7 @@ fn when_the_last_part_has_kept_again_the_log_is_to_be_written() {
     let begins = host.keeper.backing().next();
     host.keep(0);
     assert_eq!(host.keeper.barrier().lag_entries(), 0);
-    host.keeper.kept_again(0, begins).expect("nothing failed");
+    host.keeper.compacted(0, begins).expect("nothing failed");
     assert!(host.keeper.barrier().lag_entries() > 0, "nobody has the mark written");
     host.write();
     assert_eq!((host.keeper.barrier().lag_entries(), host.recovered().0), (0, Some(1)));

@@ -415,7 +415,7 @@ fn the_process_has_given_up_what_it_does_not_need() {
     let process = start(Device::Trinx(1), ME, LIFE);
     TrinxProcess::new(process.clone()).certify(0, &order(1), &digest(1)).unwrap();
     let begun = Instant::now();
-    // The doors are closed after the first answer.
+    // The process closes its files after the first answer.
     let limits = loop {
         let limits = proc(&process, "limits").unwrap();
         if limits.lines().any(|line| line.starts_with("Max open files") && is_zero(line)) {

@@ -44,8 +44,8 @@ pub struct SimArgs {
     #[command(flatten)]
     pub worlds: WorldArgs,
     /// Instead of seeds: every schedule of partitions of this many rounds (1 to 6, and as many as
-    /// the protocol's smallest group leaves room for) around replicas of which one exists twice.
-    /// --seed and --seeds choose some
+    /// the protocol's smallest group leaves room for), in a group in which one replica runs as two
+    /// copies. --seed and --seeds choose some
     #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests", "hostile_only"],
         value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX as i64))]
     pub twins: Option<u32>,
@@ -81,7 +81,7 @@ pub struct WorldArgs {
     /// Begin each pillar with another primary, which is otherwise drawn from the seed
     #[arg(long)]
     pub rotate_leader: bool,
-    /// Only hostile clients misbehave: then no view may change
+    /// Only clients misbehave; any view change then counts as a failure
     #[arg(long)]
     pub hostile_only: bool,
     /// What the trusted devices of faulty replicas do; unless honest, violations are expected
@@ -166,7 +166,7 @@ pub struct StrategiesArgs {
 #[command(after_help = "Example:\n  cargo run --release -p pentarchy --features mutants -- \
     sim mutants\n\nExit code 1 if a bug is not found.")]
 pub struct MutantsArgs {
-    /// Hunts for each bug, each through seeds of its own
+    /// How often to search for each bug, each time in other seeds
     #[arg(long, default_value_t = 5, value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub starts: u64,
@@ -238,7 +238,7 @@ pub struct MuseumArgs {
 /// `sim --device`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DeviceChoice {
-    /// They keep their contract
+    /// They certify each position at most once
     Honest,
     /// They can be rolled back
     Rollback,
@@ -282,7 +282,8 @@ pub struct ReplayArgs {
     /// The protocol to run
     #[arg(long, default_value = DEFAULT.rules.name, value_name = "NAME")]
     pub protocol: String,
-    /// The whole world instead of what the seed draws, as a failure prints it: docs/testing.md
+    /// Run this world, as a failure prints it, instead of the one that the seed draws:
+    /// docs/testing.md
     #[arg(long, value_name = "OPTIONS",
         conflicts_with_all = ["f", "requests", "pillars", "rotate_leader", "hostile_only", "twins",
             "device"])]
@@ -305,7 +306,7 @@ pub struct ReplayArgs {
     /// Draw the end as a message-sequence chart
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Things that the chart shows: the last so many
+    /// How many events the chart shows: the last ones
     #[arg(long, default_value_t = 60, value_name = "N", requires = "svg",
         value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub rows: u32,

@@ -89,7 +89,12 @@ fn chosen(only: Option<&str>, share: Option<Share>) -> Outcome<Vec<&'static Muta
 }
 
 fn verdict(hunted: &Hunted) -> String {
-    if hunted.is_caught() { hunted.properties().join(", ") } else { "NOT CAUGHT".to_owned() }
+    let (worlds, reached) = hunted.reached();
+    if hunted.is_caught() {
+        hunted.properties().join(", ")
+    } else {
+        format!("NOT CAUGHT, reached in {reached} of {worlds} worlds")
+    }
 }
 
 /// What all hunts came to.
@@ -131,6 +136,10 @@ struct Line<'a> {
     median_seeds: u64,
     /// Of each hunt.
     seeds: Vec<u64>,
+    /// Worlds of all hunts.
+    worlds: u64,
+    /// Those of them in which somebody came to the code of the mutant.
+    reached: u64,
     seconds: f64,
 }
 
@@ -145,6 +154,8 @@ impl<'a> Report<'a> {
             properties: it.properties(),
             median_seeds: it.median_seeds(),
             seeds: it.trails.iter().map(|trail| trail.seeds).collect(),
+            worlds: it.reached().0,
+            reached: it.reached().1,
             seconds: it.took().as_secs_f64(),
         };
         let missed: Vec<_> =
@@ -183,20 +194,29 @@ impl<'a> Report<'a> {
     }
 
     fn to_text(&self) -> String {
-        let mut table =
-            table::new(&["mutant", "caught by", "hunts", "seeds", "time", "what it breaks"]);
+        let mut table = table::new(&[
+            "mutant",
+            "caught by",
+            "hunts",
+            "seeds",
+            "reached",
+            "time",
+            "what it breaks",
+        ]);
         for line in &self.mutants {
             let by = if line.caught { line.properties.join(", ") } else { "NOT CAUGHT".into() };
             let time = format!("{:.2} s", line.seconds);
             let (hunts, seeds) = (line.catches.to_string(), line.median_seeds.to_string());
-            table.add_row([line.name, &by, &hunts, &seeds, &time, line.about]);
+            let reached = format!("{} of {}", line.reached, line.worlds);
+            table.add_row([line.name, &by, &hunts, &seeds, &reached, &time, line.about]);
         }
         let broken = self.broken.iter().map(|(seed, property)| {
             format!("SEED {seed:#x} BREAKS {property} WITHOUT ANY OF THESE BUGS\n")
         });
         format!(
-            "{}\n{}{} of {} caught in {:.0} s; seeds are the median of {} hunts, time is that of \
-             all of them.{}",
+            "{}\n{}{} of {} caught in {:.0} s; seeds are the median of {} hunts, reached says in \
+             how many worlds of all hunts a replica or client came to the code of the mutant, time \
+             is that of all of them.{}",
             table::text(&table),
             broken.collect::<String>(),
             self.caught,

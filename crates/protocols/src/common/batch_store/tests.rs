@@ -63,13 +63,13 @@ fn what_is_named_is_kept_once_until_the_log_is_cut() {
     };
     let expected = [vec![small.clone()], vec![large.clone()]];
     assert_eq!(keep(&mut bodies), expected);
-    bodies.keep_again();
+    bodies.log_again();
     assert_eq!(keep(&mut bodies), expected);
     let digest = first.digest();
     assert_eq!(bodies.keep(Slot(1), &digest), Some(first.clone()));
     assert_eq!(bodies.keep(Slot(1), &digest), None);
     assert_eq!(bodies.keep(Slot(3), &digest), Some(first.clone()), "a later slot needs it too");
-    bodies.keep_again();
+    bodies.log_again();
     assert_eq!(bodies.keep(Slot(1), &digest), Some(first));
 }
 

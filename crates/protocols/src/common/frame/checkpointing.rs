@@ -152,7 +152,7 @@ pub trait Checkpointing: Core {
     fn persist_all_again(&mut self, out: &mut Effects<Self>) {
         if self.frame().is_durable {
             mark!("frame/persisted_again");
-            self.frame_mut().bodies.keep_again();
+            self.frame_mut().bodies.log_again();
             out.persist(Self::kept(Kept::Stable(self.frame().stable.clone())));
             self.persist_again(out);
         }

@@ -1,6 +1,6 @@
 //! Judging the primary: one that is slower than can be expected ([`crate::common::pace`]), that is
-//! proven to lie, or in whose view nothing becomes final, is objected to. To object is to ask for
-//! the next view, so that `f + 1` must agree; it lasts as long as its reason.
+//! proven to lie, or in whose view nothing becomes final, is suspected. A replica that suspects it
+//! asks for the next view, for which `f + 1` must agree, as long as it has a reason.
 
 use super::Frame;
 use super::hooks::{Framed, StateOf};
@@ -24,7 +24,7 @@ impl<C: Framed> Frame<C> {
     }
 
     /// Whether this replica wants another primary, whatever becomes of single requests.
-    pub(super) fn objects(&self) -> bool {
+    pub(super) fn suspects_primary(&self) -> bool {
         let is_late = self.awaited.is_overdue() || self.to_fill.is_overdue();
         self.is_entered() && (is_late || self.monitor.suspects(self.membership.primary(self.view)))
     }
@@ -64,7 +64,7 @@ impl<C: Framed> Frame<C> {
 
     fn judge_primary(&mut self, out: &mut Effects<C>) {
         self.note_filled();
-        let objected = self.objects();
+        let suspected = self.suspects_primary();
         let primary = self.membership.primary(self.view);
         let demanded = self.requests.demanded();
         if self.monitor.judge(primary, demanded, self.now) == Opinion::Slow {
@@ -74,7 +74,7 @@ impl<C: Framed> Frame<C> {
             if !mutant!("frame.slowness-untimed-when-asking") {
                 self.time_asks(out);
             }
-        } else if objected {
+        } else if suspected {
             self.reconsider(out);
         }
     }
@@ -102,7 +102,7 @@ impl<C: Framed> Frame<C> {
 
     /// What the primary orders, or a quorum executed, contradicts the order that this replica
     /// executed. In a view that goes on, only a faulty primary can cause that; a correct one can if
-    /// a quorum has left its view. This replica objects until the view ends.
+    /// a quorum has left its view. This replica suspects the primary until the view ends.
     pub fn object_to_order(&mut self, reason: &'static str, out: &mut Effects<C>) {
         if self.judges() {
             self.monitor.note_other_order();

@@ -247,7 +247,7 @@ impl<C: Framed> Frame<C> {
             self.view
         );
         if self.is_entered() {
-            let has_reason = self.requests.is_timed() || self.objects();
+            let has_reason = self.requests.is_timed() || self.suspects_primary();
             self.view_requests.assert_end(has_reason, self.monitor.is_slow());
         }
         self.awaited.assert_invariants(last_final);

@@ -29,7 +29,7 @@ pub trait Repair: Core {
     fn is_settled(&self) -> bool {
         let frame = self.frame();
         frame.is_entered()
-            && (!frame.view_requests.is_asking() || frame.objects())
+            && (!frame.view_requests.is_asking() || frame.suspects_primary())
             && frame.requests.is_empty()
             && frame.bodies.is_complete()
             && !frame.checkpoints.is_behind()

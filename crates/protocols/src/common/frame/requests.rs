@@ -22,7 +22,7 @@ impl<C: Framed> Frame<C> {
     pub fn arm_request_timer(&mut self, out: &mut Effects<C>) {
         let judges = self.judges();
         let Some(Retime { disarm, arm }) = self.requests.retime(judges) else { return };
-        if self.is_entered() && !self.objects() {
+        if self.is_entered() && !self.suspects_primary() {
             // What this replica waited for has come: it no longer wants another view.
             self.view_requests.withdraw();
         }
@@ -37,7 +37,7 @@ impl<C: Framed> Frame<C> {
 
     /// A reason to want another view is gone. If a request waits still, its time begins anew.
     pub(super) fn reconsider(&mut self, out: &mut Effects<C>) {
-        if self.is_entered() && !self.objects() {
+        if self.is_entered() && !self.suspects_primary() {
             self.view_requests.withdraw();
             if let Some(old) = self.requests.stop_timer() {
                 out.disarm(Timer::Request(old));

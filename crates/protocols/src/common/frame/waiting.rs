@@ -1,6 +1,6 @@
 //! Waiting for what was executed to become final, where that comes after: a client that asks again,
 //! or one that lacks an answer, and the end of an epoch. If it does not become final in time the
-//! primary is objected to, until it is final after all, or another view begins.
+//! primary is suspected, until it is final after all, or another view begins.
 
 use super::Frame;
 use super::hooks::Framed;
@@ -28,7 +28,7 @@ impl<C: Framed> Frame<C> {
     }
 
     /// Runs the timer for what somebody waits for, in an entered view. If that is nothing any more,
-    /// no longer objects to the primary because of it.
+    /// no longer suspects the primary because of it.
     pub fn await_final(&mut self, last_final: Slot, out: &mut Effects<C>) {
         let waits = self.is_entered() && self.awaited.upto() > last_final;
         if let Some(slot) = self.awaited.end_timer(waits, last_final) {

@@ -156,7 +156,7 @@ impl<V: Variant> OnUsig<V> {
                 self.on_acknowledge(&verified, *view, opening, out);
             }
             Message::Enter { view, opening } => self.on_enter(verified, *view, *opening, out),
-            // Refused from replicas at the door.
+            // The ingress refuses it from replicas.
             Message::Settle { .. } => {}
             Message::Shared(message) => self.on_shared(&verified, message, out),
         }

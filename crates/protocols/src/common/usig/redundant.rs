@@ -17,7 +17,7 @@ impl<V: Variant> OnUsig<V> {
                     *view != self.frame.view || self.frame.is_entered()
                 }
                 Message::Enter { view, .. } => *view != self.frame.view,
-                // Refused from replicas at the door.
+                // The ingress refuses it from replicas.
                 Message::Settle { .. } => true,
                 Message::Shared(message) => self.frame.is_shared_moot(author, message),
             }

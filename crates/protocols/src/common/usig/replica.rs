@@ -161,7 +161,7 @@ pub trait Variant: Value {
     }
 
     /// The view is entered: takes back what it leaves out.
-    fn take_back(replica: &mut OnUsig<Self>, left_out: LeftOut, out: &mut Effects<OnUsig<Self>>) {
+    fn roll_back(replica: &mut OnUsig<Self>, left_out: LeftOut, out: &mut Effects<OnUsig<Self>>) {
         let _ = (replica, left_out, out);
     }
 

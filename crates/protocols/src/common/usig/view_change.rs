@@ -238,7 +238,7 @@ impl<V: Variant> OnUsig<V> {
         self.frame.spoken = Slot(0);
         (self.slots.in_flight, self.enters) = (0, Votes::default());
         self.slots.slots_awaiting_loopback.clear();
-        V::take_back(self, left_out, out);
+        V::roll_back(self, left_out, out);
         self.frame.note_entered(self.last_final(), out);
         self.frame.await_final(self.last_final(), out);
         out.send(To::All, Message::Enter { view: self.frame.view, opening: digest });

@@ -19,7 +19,7 @@ fn second(group: &mut Group, from: u64, late: u64) {
 }
 
 /// A primary that is slower than tolerated for two seconds is replaced, long before a timeout;
-/// nobody objects to one that is not, or that is so for one second.
+/// nobody suspects one that is not, or that is so for one second.
 #[test]
 fn a_slow_primary_is_replaced() {
     let mut group = Group::new(1);

@@ -121,7 +121,7 @@ impl Bench {
         self.pillar.rounds - before
     }
 
-    fn kept_again(&self) -> Vec<(Epoch, u64)> {
+    fn compacted(&self) -> Vec<(Epoch, u64)> {
         let mut heard = Vec::new();
         self.said.take(&mut heard);
         let answer = |said| match said {
@@ -175,11 +175,11 @@ fn a_pillar_says_from_which_entry_on_it_has_kept_again() {
         bench.act(keeping(false));
         bench.act(record());
         bench.keep();
-        assert_eq!(bench.kept_again(), [], "it has not kept all");
+        assert_eq!(bench.compacted(), [], "it has not kept all");
         bench.act(record());
         bench.act(keeping(true));
         bench.pillar.round().unwrap();
-        assert_eq!(bench.kept_again(), [(bench.group.membership.epoch, begins)]);
+        assert_eq!(bench.compacted(), [(bench.group.membership.epoch, begins)]);
     }
 }
 
@@ -229,11 +229,12 @@ fn of_what_a_pillar_says_of_itself_only_the_last_waits() {
 #[test]
 fn a_silent_pillar_connects_and_hears_later_what_is_said_meanwhile() {
     let (mut bench, listener) = Bench::of(1, Options::new([1; 32]));
-    let (mut door, mut theirs) = (bench.group.door(listener, 1), bench.group.of_pillar(0, 0));
+    let (mut acceptor, mut theirs) =
+        (bench.group.acceptor(listener, 1), bench.group.of_pillar(0, 0));
     until(|now_ms| {
         bench.pillar.round().unwrap();
-        round(&mut door, now_ms);
-        let handed = door.take_handed();
+        round(&mut acceptor, now_ms);
+        let handed = acceptor.take_handed();
         handed.into_iter().for_each(|it| _ = theirs.adopt(it, now_ms, &mut Vec::new()));
         round(&mut theirs, now_ms);
         theirs.peers.connected().count() + bench.pillar.driver.network.peers.connected().count()
@@ -258,12 +259,13 @@ fn a_pillar_reads_nothing_while_a_full_log_is_being_cut() {
         ..Options::new([1; 32])
     };
     let (mut bench, listener) = Bench::of(0, small);
-    let (mut door, mut theirs) = (bench.group.door(listener, 1), bench.group.of_pillar(0, 1));
+    let (mut acceptor, mut theirs) =
+        (bench.group.acceptor(listener, 1), bench.group.of_pillar(0, 1));
     bench.tell(ToPillar::Speak);
     until(|now_ms| {
         round(&mut theirs, now_ms);
-        round(&mut door, now_ms);
-        door.take_handed().into_iter().for_each(|it| bench.tell(Letter::Connection(it.into())));
+        round(&mut acceptor, now_ms);
+        acceptor.take_handed().into_iter().for_each(|it| bench.tell(Letter::Connection(it.into())));
         bench.pillar.round().unwrap();
         theirs.peers.connected().count() == 1
     });
@@ -286,8 +288,8 @@ fn a_pillar_reads_nothing_while_a_full_log_is_being_cut() {
     assert!(bench.told.is_empty());
     [keeping(false), record(), keeping(true)].into_iter().for_each(|effect| bench.act(effect));
     bench.pillar.round().unwrap();
-    assert_eq!(bench.kept_again(), [(bench.group.membership.epoch, begins)]);
-    bench.keeper.kept_again(0, begins).unwrap();
+    assert_eq!(bench.compacted(), [(bench.group.membership.epoch, begins)]);
+    bench.keeper.compacted(0, begins).unwrap();
     until(|_| {
         bench.keeper.backing().write();
         bench.pillar.round().unwrap();
