@@ -2,7 +2,7 @@
 
 use pentarchy_core::limits::{PILLARS_MAX, REPLICAS_MAX};
 use pentarchy_core::membership::PillarConfig;
-use pentarchy_protocols::{DEFAULT, Descriptor, PROTOCOLS, Status};
+use pentarchy_protocols::{Descriptor, PROTOCOLS, Status};
 
 /// What to say to whoever chooses a protocol that has not proved itself yet, whole or in pillars.
 #[must_use]
@@ -11,10 +11,9 @@ pub fn warning(name: &str, lane: PillarConfig) -> Option<String> {
         return None;
     }
     let what = if lane.pillars == 1 { name.to_owned() } else { format!("{name} in pillars") };
-    let proven = DEFAULT.rules.name;
     Some(format!(
-        "warning: {what} is young: it has run far fewer random worlds than {proven}. Try it, and \
-         do not bet a service on it yet"
+        "warning: {what} is young: it lacks tests or reviews that its page in docs/protocols names. \
+         Try it, and do not bet a service on it yet"
     ))
 }
 
@@ -90,6 +89,7 @@ pub fn takes_sessions(name: &str) -> bool {
 mod tests {
     use super::*;
     use pentarchy_core::protocol::Rules;
+    use pentarchy_protocols::DEFAULT;
 
     #[test]
     fn what_is_known_to_be_unsafe_cannot_be_run() {

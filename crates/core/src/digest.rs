@@ -112,7 +112,7 @@ impl Domain {
     /// The domain of one membership.
     #[must_use]
     pub fn new(group: &GroupId, epoch: Epoch) -> Self {
-        let epoch = if mutant!("domain.epochs-shared") { Epoch(0) } else { epoch };
+        let epoch = if mutant!("pbft.statements-of-any-epoch") { Epoch(0) } else { epoch };
         let mut hasher = Hasher::new("pentarchy domain");
         hasher.u64(crate::limits::WIRE_VERSION).bytes(&group.0).u64(epoch.0);
         Self(hasher.finish())

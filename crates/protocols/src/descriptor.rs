@@ -45,7 +45,7 @@ pub type StartParts = fn(Setup) -> Parts;
 pub enum Status {
     /// Users may run services on it.
     Stable,
-    /// Users may try it: it has seen too few random worlds for a service to be bet on it.
+    /// Users may try it: it lacks tests or reviews that a service would need to be bet on it.
     Young,
     /// Others are measured against it.
     Comparator,

@@ -35,8 +35,9 @@ pub struct SimConfig {
     pub hostile_only: bool,
     /// Whether replicas and clients may be Byzantine.
     pub byzantine: bool,
-    /// Whether every world in which several things may go wrong is about changing the primary.
-    pub changes: bool,
+    /// What every world is about in which several things may go wrong; drawn from the seed if it is
+    /// not said.
+    pub theme: Option<Theme>,
     /// How the devices of faulty replicas are. Unless they keep their contract, every world has
     /// two copies of some replica, and checkers are expected to find something.
     pub device: DeviceFault,
@@ -59,7 +60,7 @@ impl Default for SimConfig {
             faults: true,
             hostile_only: false,
             byzantine: true,
-            changes: false,
+            theme: None,
             device: DeviceFault::None,
             pillars: None,
             rotates: None,
@@ -67,6 +68,15 @@ impl Default for SimConfig {
             liveness_timeouts: 50,
         }
     }
+}
+
+/// What a world may be about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Theme {
+    /// Changing the primary: hiccups and changeovers.
+    Changes,
+    /// Views that fail because messages reach exact minorities.
+    Minorities,
 }
 
 /// Whom a disturbance hits.

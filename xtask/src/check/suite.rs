@@ -19,9 +19,6 @@ pub const FEATURES: [&str; 2] = ["--features", "pentarchy/mutants"];
 /// Set for tests that then go through more than they do in every check.
 const DEEP: &str = "PENTARCHY_DEEP";
 
-/// Measures whole clusters of processes, and is not run beside others.
-const ALONE: &str = "pentarchy/it";
-
 /// How many of the slowest tests are named at the end.
 const NAMED: usize = 12;
 
@@ -138,20 +135,8 @@ struct Outcome {
 }
 
 fn run_all(programs: &[Program], logs: &Path, deep: bool) -> Vec<Result<Outcome, Failure>> {
-    let processors = std::thread::available_parallelism().map_or(1, |jobs| jobs.get());
-    let (alone, together): (Vec<_>, Vec<_>) = programs.iter().partition(|it| it.title() == ALONE);
-    let mut outcomes = run_some(together, processors, logs, deep);
-    outcomes.extend(run_some(alone, 1, logs, deep));
-    outcomes
-}
-
-fn run_some(
-    programs: Vec<&Program>,
-    jobs: usize,
-    logs: &Path,
-    deep: bool,
-) -> Vec<Result<Outcome, Failure>> {
-    let queue = Mutex::new(VecDeque::from(programs));
+    let jobs = std::thread::available_parallelism().map_or(1, |jobs| jobs.get());
+    let queue = Mutex::new(programs.iter().collect::<VecDeque<_>>());
     let next = || queue.lock().expect("no panic while popping").pop_front();
     let work = || std::iter::from_fn(next).map(|it| run(it, logs, deep)).collect::<Vec<_>>();
     std::thread::scope(|scope| {

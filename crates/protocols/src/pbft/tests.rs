@@ -1,5 +1,6 @@
 //! What a group in memory cannot be seen to do from outside; the rest is in `tests/it/`.
 
+use super::message::Shared;
 use super::record::Record;
 use super::replica::Phase;
 use super::{Message, Pbft};
@@ -99,6 +100,15 @@ fn what_comes_early_is_kept_once_for_each_slot() {
         }
     }
     replica.assert_invariants();
-    let slots: Vec<Slot> = replica.frame.early.keys().map(|(slot, ..)| *slot).collect();
-    assert_eq!(slots, [1, 2, 256].map(Slot));
+    let kept = |replica: &Pbft| -> Vec<Slot> {
+        replica.frame.early.keys().map(|(slot, ..)| *slot).collect()
+    };
+    assert_eq!(kept(&replica), [1, 2, 256].map(Slot));
+    // The others go on without it, and the window with them.
+    for author in [0, 1, 3] {
+        let state = Digest::of(b"a state");
+        let message = Message::Shared(Shared::Checkpoint { slot: Slot(64), state });
+        hear(&mut replica, author, message, &mut out);
+    }
+    assert_eq!((replica.frame.stable.slot, kept(&replica)), (Slot(64), vec![Slot(256)]));
 }

@@ -13,7 +13,7 @@
 //! close together, so that they become stable here and not there; some replicas lose power
 //! meanwhile, and a few are faulty.
 
-use super::{DiskOptions, Disturbance, Options, SimConfig, Target};
+use super::{DiskOptions, Disturbance, Options, SimConfig, Target, Theme};
 use crate::adversary::Behaviour;
 use crate::crypto::Means;
 use crate::device::DeviceFault;
@@ -30,7 +30,12 @@ impl Options {
         if self.device != DeviceFault::None || self.is_steady() || twins {
             return;
         }
-        match rng.below(if config.changes { 14 } else { 100 }) {
+        let drawn = match config.theme {
+            Some(Theme::Changes) => rng.below(8),
+            Some(Theme::Minorities) => 8,
+            None => rng.below(100),
+        };
+        match drawn {
             0..4 => self.draw_hiccups(rng),
             4..8 => self.draw_changeovers(rng),
             8..14 => self.draw_minorities(rng, config, rules),

@@ -42,7 +42,7 @@ impl Options {
             let target = self.draw_target(rng);
             if rng.percent(40) {
                 // Time for another replica to be admitted again, and for this one to speak then.
-                points *= 4;
+                points += 100;
                 let (other, soon) = (self.draw_target(rng), at + rng.range(1_000, 50_000));
                 self.disturbances.push((soon, Disturbance::Restart(other, 1)));
             }
