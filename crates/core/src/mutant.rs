@@ -551,8 +551,7 @@ pub const MUTANTS: &[Mutant] = &[
         "a primary orders on a checkpoint that contradicts what it ordered there",
     )
     .scheduled(),
-    mutant("zyzzyva.disputes-all", "one vote that differs is answered with a window of orders")
-        .scheduled(),
+    mutant("zyzzyva.disputes-all", "one vote that differs is answered with a window of orders"),
     mutant(
         "executor.reads-what-may-be-taken-back",
         "queries are answered from what may still be taken back",

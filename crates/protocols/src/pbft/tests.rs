@@ -1,9 +1,10 @@
 //! What a group in memory cannot be seen to do from outside; the rest is in `tests/it/`.
 
-use super::message::Shared;
 use super::record::Record;
 use super::replica::Phase;
 use super::{Message, Pbft};
+use crate::common::certificate::CheckpointProof;
+use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::hooks::LogCompaction;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -105,10 +106,7 @@ fn what_comes_early_is_kept_once_for_each_slot() {
     };
     assert_eq!(kept(&replica), [1, 2, 256].map(Slot));
     // The others go on without it, and the window with them.
-    for author in [0, 1, 3] {
-        let state = Digest::of(b"a state");
-        let message = Message::Shared(Shared::Checkpoint { slot: Slot(64), state });
-        hear(&mut replica, author, message, &mut out);
-    }
+    let state = Digest::of(b"a state");
+    replica.adopt(CheckpointProof { slot: Slot(64), state, signatures: Vec::new() }, &mut out);
     assert_eq!((replica.frame.stable.slot, kept(&replica)), (Slot(64), vec![Slot(256)]));
 }
