@@ -254,7 +254,7 @@ pub const MUTANTS: &[Mutant] = &[
         .scheduled(),
     mutant("pillars.fills-what-it-voted-for", "a primary fills no slots that it has only heard of")
         .scheduled(),
-    mutant("pillars.pillar_status-stale", "a pillar says only once how it stands"),
+    mutant("pillars.status-stale", "a pillar says only once how it stands"),
     mutant(
         "pillars.stays-ahead",
         "a pillar does not say again what execution has gone back behind",

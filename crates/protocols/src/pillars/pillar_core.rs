@@ -143,7 +143,7 @@ impl<P: Pillar> Protocol for PillarCore<P> {
             |said: &PillarStatus| said.status.stable != stable || said.answers != answers;
         let has_moved = self.said.as_ref().is_none_or(has_moved);
         // Before what follows from it.
-        if (is_round || has_moved) && !mutant!("pillars.pillar_status-stale") {
+        if (is_round || has_moved) && !mutant!("pillars.status-stale") {
             self.say(out);
         }
         self.carry(effects, out);

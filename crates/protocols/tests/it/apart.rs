@@ -525,7 +525,7 @@ fn parts_of_a_replica_catch_up_by_a_state() {
     }
     let [signed, _] = protocols();
     let stale = || SEEDS.clone().all(|seed| catches_up(signed, seed));
-    assert!(!mutant::with(Some("pillars.pillar_status-stale"), stale));
+    assert!(!mutant::with(Some("pillars.status-stale"), stale));
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn random_worlds_find_seeded_bugs_of_pillars() {
         "hybster-pillars",
         &[
             ("pillars.gaps-left-out", "panic"),
-            ("pillars.pillar_status-stale", "liveness"),
+            ("pillars.status-stale", "liveness"),
             ("pillars.others-not-kept-again", "leaving"),
         ],
     );
@@ -181,7 +181,7 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 
 /// Nor do those grow that only a test written for them finds. `docs/testing-results.md` lists each
 /// with its test, and how many worlds did not find it where that was tried.
-const SCHEDULED_MAX: usize = 64;
+const SCHEDULED_MAX: usize = 62;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {
