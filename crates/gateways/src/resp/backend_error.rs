@@ -19,6 +19,12 @@ pub enum BackendError {
     Closed,
 }
 
+/// The line for a command that waits for an element, such as `BLPOP`, if the gateway does not know
+/// whether the command still waits at the replicas. Unlike others, it may wait on after a later
+/// command has succeeded: until the gateway has it forgotten, or its session ends.
+pub(crate) const MAY_TAKE: &str = "ERR timed out waiting for the replicas; it may still take an \
+                                   element, also after later commands";
+
 impl BackendError {
     /// The line that follows the `-` in RESP.
     #[must_use]
@@ -28,8 +34,8 @@ impl BackendError {
             Self::TooLarge => "ERR command is larger than 1048576 bytes; not executed",
             Self::Forgotten => "ERR executed once, but the reply is no longer kept",
             Self::TimedOut => {
-                "ERR timed out waiting for the replicas; it may still be executed, until this \
-                 gateway answers a later command on keys"
+                "ERR timed out waiting for the replicas; it may still be executed, until a later \
+                 command on keys succeeds here"
             }
             Self::GivenUp => {
                 "ERR timed out waiting for the replicas; not executed, and it never will be"

@@ -9,6 +9,7 @@
 mod state;
 
 use super::backend::{Backend, BackendError, Completion, GatewayEvent};
+use super::backend_error::MAY_TAKE;
 use super::budget::Share;
 use super::inbox::{Closing, Inbox, Message, Outcome};
 use bytes::Bytes;
@@ -329,7 +330,7 @@ impl<B: Backend> Hub<B> {
         };
         confirming.iter().for_each(|ticket| ticket.give(outcome.clone()));
         for (_, asked) in queued {
-            self.settle(asked, outcome.clone());
+            self.settle(asked, never_sent(outcome.clone()));
         }
     }
 
@@ -414,7 +415,10 @@ impl<B: Backend> Hub<B> {
                     state.forget_waiters.insert(token, Instant::now() + UNCERTAIN);
                 }
                 if let Some(ticket) = state.waiters.remove(&token) {
-                    ticket.give(outcome);
+                    ticket.give(match outcome {
+                        Outcome::Result(Err(BackendError::TimedOut)) => Outcome::Refused(MAY_TAKE),
+                        known => known,
+                    });
                 }
             }
             Asked::Cancel(token) => {
@@ -432,7 +436,7 @@ impl<B: Backend> Hub<B> {
                     failed => {
                         state.forget_waiters.insert(token, Instant::now() + UNCERTAIN);
                         if let Some(ticket) = state.waiters.remove(&token) {
-                            ticket.give(failed);
+                            ticket.give(not_cancelled(failed));
                         }
                     }
                 }
@@ -545,6 +549,27 @@ impl<B: Backend> Hub<B> {
             state.forget_watches.extend(update.watches);
             state.forget_waiters.extend(update.waiters);
         }
+    }
+}
+
+/// What came of a request that waited for a session, if the gateway could not open one: the gateway
+/// never sent the request, whatever came of opening.
+fn never_sent(opening: Outcome) -> Outcome {
+    match opening {
+        Outcome::Result(Err(BackendError::TimedOut | BackendError::Forgotten)) => {
+            Outcome::Result(Err(BackendError::GivenUp))
+        }
+        other => other,
+    }
+}
+
+/// What a client is told whose command waits at the replicas, if cancelling it failed. An error
+/// that says of the cancel that it was not executed is not one of the command.
+fn not_cancelled(cancel: Outcome) -> Outcome {
+    match cancel {
+        Outcome::Result(Err(BackendError::Overtaken | BackendError::Closed))
+        | Outcome::Refused(_) => cancel,
+        _ => Outcome::Refused(MAY_TAKE),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Handing a connection's work to the replicas, and what comes of it.
 
 use super::backend::{Backend, BackendError, Completion};
+use super::backend_error::MAY_TAKE;
 use super::budget::Share;
 use super::connection::{Connection, WRITE_BYTES};
 use super::hub::Ticket;
@@ -110,9 +111,13 @@ impl<B: Backend> Connection<B> {
             flight.deadline = self.now.checked_add(patience);
             return self.hub.cancel(token);
         }
-        let count = if let Stage::Pack(count) = flight.stage { count } else { 1 };
+        let (count, line) = match flight.stage {
+            Stage::Pack(count) => (count, BackendError::TimedOut.line()),
+            Stage::Blocking(..) | Stage::Waiting(_) | Stage::Cancelling(_) => (1, MAY_TAKE),
+            Stage::Single => (1, BackendError::TimedOut.line()),
+        };
         self.abandon();
-        self.settle((0..count).map(|_| Settled::failed(BackendError::TimedOut)).collect());
+        self.settle((0..count).map(|_| Settled::Failed(line)).collect());
     }
 
     /// Cares no more for what is under way.

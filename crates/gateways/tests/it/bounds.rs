@@ -146,8 +146,8 @@ fn a_command_whose_result_does_not_come_is_given_up_and_the_order_kept() {
     let mut client = Client::connect(gateway.address);
     client.send(b"GET a\r\nPING\r\nGET b\r\n");
     let (_, lost) = next(&waiting);
-    let late = "-ERR timed out waiting for the replicas; it may still be executed, until this \
-                gateway answers a later command on keys\r\n";
+    let late = "-ERR timed out waiting for the replicas; it may still be executed, until a later \
+                command on keys succeeds here\r\n";
     client.expect(&format!("{late}+PONG\r\n{late}"));
     // What comes too late is nobody's reply.
     lost.complete(Ok(Reply::Int(7).encode().into()));

@@ -1,5 +1,5 @@
-//! Commands that time out are given up, so that it is known of most of them that they did not run,
-//! and of all of them once the gateway answers again.
+//! The gateway gives up commands that time out. So a client knows of most of them at once that they
+//! did not run, and of all of them when a later command succeeds through the same gateway.
 
 use crate::hosts::Parts;
 use crate::resp::Connection;

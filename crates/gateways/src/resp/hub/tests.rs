@@ -147,6 +147,46 @@ fn a_command_whose_reply_was_forgotten_is_to_wait_no_more() {
     }
 }
 
+/// What the client of a waiting command is told if an operation for the command fails: the one
+/// that opens the session (0), the command (1) or its cancel (2).
+fn told(failing: usize, error: BackendError) -> Option<Outcome> {
+    let (hub, waiting) = hub();
+    let inbox = inbox();
+    let share = crate::resp::budget::Budget::new(1, 1).try_take(0).unwrap();
+    let ticket = Ticket { inbox: inbox.clone(), number: inbox.begin() };
+    let token = hub.block(Command::new(&["BLPOP", "q", "0"]), ticket, share);
+    let good = [answer(&Reply::Int(7)), Ok(Bytes::from_static(&[1]))];
+    for result in good.into_iter().take(failing) {
+        waiting.try_recv().unwrap().1.complete(result);
+    }
+    if failing == 2 {
+        assert_eq!(inbox.outcome(), Some(Outcome::Waits));
+        hub.cancel(token);
+    }
+    waiting.try_recv().unwrap().1.complete(Err(error));
+    inbox.outcome()
+}
+
+#[test]
+fn who_waits_is_told_what_came_of_the_command_and_not_of_its_cancel() {
+    use BackendError::{Busy, Closed, Forgotten, GivenUp, Overtaken, TimedOut};
+    let result = |error| Some(Outcome::Result(Err(error)));
+    let may_take = Some(Outcome::Refused(MAY_TAKE));
+    // The command was never sent.
+    assert_eq!(told(0, TimedOut), result(GivenUp));
+    assert_eq!(told(0, GivenUp), result(GivenUp));
+    assert_eq!(told(1, TimedOut), may_take);
+    assert_eq!(told(1, GivenUp), result(GivenUp));
+    assert_eq!(told(1, Busy), result(Busy));
+    // The command was executed and waits.
+    for error in [TimedOut, GivenUp, Busy, Forgotten] {
+        assert_eq!(told(2, error), may_take, "{error:?}");
+    }
+    for error in [Overtaken, Closed] {
+        assert_eq!(told(2, error), result(error));
+    }
+}
+
 #[test]
 fn a_watch_that_comes_after_it_was_given_up_is_forgotten() {
     let (hub, waiting) = hub();
