@@ -170,8 +170,9 @@ impl Host {
             return Ok(false);
         }
         self.tried = ReplicaSet(self.tried.0 | changes.opened.0 | changes.lost.0);
-        self.on_commands(changes.opened, now_ms);
+        // First what takes too long: a command that comes now waits until that is settled.
         self.on_time(now_ms);
+        self.on_commands(changes.opened, now_ms);
         self.probe(now_ms);
         self.desk.wake_at = None;
         self.desk.step(Event::Round { now: Millis(now_ms) });
