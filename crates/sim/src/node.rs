@@ -20,7 +20,7 @@ use pentarchy_core::ids::{
 use pentarchy_core::limits::REPLY_WHOLE_BYTES_MIN;
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::ToReplica;
-use pentarchy_core::protocol::{Reject, TimerKey};
+use pentarchy_core::protocol::{Reject, Status, TimerKey};
 use pentarchy_core::request::Envelope;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::Transfer;
@@ -312,6 +312,13 @@ impl<'f> ReplicaNode<'f> {
     #[must_use]
     pub fn core(&self) -> &dyn ReplicaCore {
         self.machine.core()
+    }
+
+    /// Where the cores stand of which its core consists.
+    #[must_use]
+    pub fn statuses(&self) -> Vec<Status> {
+        let pillars = self.core().statuses();
+        if pillars.is_empty() { vec![self.core().status()] } else { pillars }
     }
 
     /// The executor, to look at.

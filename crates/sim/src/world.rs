@@ -5,6 +5,7 @@
 use crate::adversary::{Behaviour, Chain};
 use crate::audit::{Audit, Fingerprint};
 use crate::checker::liveness::{Liveness, Waiting};
+use crate::checker::moving_on::MovingOn;
 use crate::checker::{Stand, Verdict, bounds};
 use crate::crypto::{Crypto, client_id, member_id};
 use crate::device::DeviceFault;
@@ -22,7 +23,7 @@ use crate::time::{Clock, Micros};
 use crate::workload::{ClientAct, ClientNode};
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
-use pentarchy_core::protocol::TimerKey;
+use pentarchy_core::protocol::{Delay, TimerKey};
 use pentarchy_storage::kept::Job;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -101,6 +102,8 @@ struct Armed {
     arming: u64,
     /// When it runs out.
     at: Micros,
+    /// For how long it was armed.
+    after: Delay,
 }
 
 /// A moment in which a replica does not listen to somebody.
@@ -145,6 +148,8 @@ struct Replica<'a> {
     pauses: BTreeMap<Address, Pause>,
     /// When it was looked at last.
     looked: Looked,
+    /// Whether it asked for a view since it left for the one in which it is.
+    moving_on: MovingOn,
     /// What its host does, if it is faulty.
     adversary: Option<Chain>,
     /// Core and host do what they should, whatever becomes of the service.
@@ -333,6 +338,7 @@ impl<'a> World<'a> {
                 disk_from: 0,
                 pauses: BTreeMap::new(),
                 looked: Looked::default(),
+                moving_on: MovingOn::default(),
                 adversary: chain,
                 sound,
                 rng,

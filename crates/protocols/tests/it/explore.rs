@@ -289,6 +289,14 @@ fn execution_without_agreement_on_the_new_view_is_found() {
     assert_eq!(property(&report), "agreement", "{report}");
 }
 
+/// A core believes that its timer runs, and its host has none.
+#[test]
+fn a_replica_that_nothing_leads_on_is_found() {
+    let plan = Plan { requests: 1, ..Plan::default() };
+    let report = names(plan, "frame.trusts-new-primary");
+    assert_eq!(property(&report), "moving_on", "{report}");
+}
+
 #[test]
 fn every_other_property_names_its_bug() {
     let alphabet = ["prepare", "prepare-again"].map(str::to_owned).to_vec();

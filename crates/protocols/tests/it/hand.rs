@@ -11,13 +11,14 @@ use pentarchy_core::ids::{
 use pentarchy_core::membership::{Base, Member, Membership};
 use pentarchy_core::ports::replica::{Input, Output, speculation};
 use pentarchy_core::protocol::{
-    Effect, Effects, Event, Memory, Message as _, Protocol, Setup, Timeouts, TimerKey,
+    Delay, Effect, Effects, Event, Memory, Message as _, Protocol, Setup, Timeouts, TimerKey,
     TimerName as _, To, Tuning,
 };
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_protocols::common::message::Shared;
 use pentarchy_protocols::{hybster, minbft, pbft, zyzzyva};
+use pentarchy_sim::checker::moving_on::{MovingOn, Timers};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -184,12 +185,19 @@ impl Device {
     }
 }
 
+/// The kind of the message by which a replica asks for a view.
+const ASK: &str = "request_view_change";
+
 /// One replica.
 pub struct Node<P: Protocol> {
     /// None if it lies.
     pub core: Option<P>,
     device: Device,
-    timers: BTreeMap<TimerKey, u64>,
+    /// When each runs out, and for how long it was armed.
+    timers: BTreeMap<TimerKey, (u64, Delay)>,
+    moving_on: MovingOn,
+    /// It asked for a view since its last round.
+    asks: bool,
     /// What it has persisted since it began, and how much of that was cut away.
     pub log: Vec<P::Record>,
     /// See [`Self::log`].
@@ -279,6 +287,8 @@ impl<P: Spoken> Group<P> {
             core: None,
             device: Device { counter, last: start, committed: start, certified: BTreeMap::new() },
             timers: BTreeMap::new(),
+            moving_on: MovingOn::default(),
+            asks: false,
             log: Vec::new(),
             cut: 0,
             saved: None,
@@ -315,6 +325,7 @@ impl<P: Spoken> Group<P> {
     pub fn start(&mut self, id: u16) {
         let node = &mut self.nodes[usize::from(id)];
         node.timers.clear();
+        (node.moving_on, node.asks) = (MovingOn::default(), false);
         node.waits.clear();
         node.disk_is_slow = false;
         let executed = node.saved.unwrap_or(self.membership.base);
@@ -361,13 +372,18 @@ impl<P: Spoken> Group<P> {
         match effect {
             Effect::Send { to, message } => {
                 *node.said.entry(message.kind()).or_default() += 1;
+                node.asks |= message.kind() == ASK;
                 let verified = self.authenticated(id, message);
                 self.post(id, to, &verified);
             }
-            Effect::Relay { to, message } => self.post(id, to, &message),
+            Effect::Relay { to, message } => {
+                node.asks |= message.message.kind() == ASK;
+                self.post(id, to, &message);
+            }
             Effect::Persist(record) => node.log.push(record),
             Effect::Arm { timer, after } => {
-                node.timers.insert(timer.to_key(), now + Timeouts::default().millis(after));
+                let at = now + Timeouts::default().millis(after);
+                node.timers.insert(timer.to_key(), (at, after));
             }
             Effect::Disarm(timer) => {
                 node.timers.remove(&timer.to_key());
@@ -442,6 +458,7 @@ impl<P: Spoken> Group<P> {
 
     /// The liar says something to these.
     pub fn say(&mut self, liar: u16, to: &[u16], message: P::Message) -> Verified<P::Message> {
+        self.nodes[usize::from(liar)].asks |= message.kind() == ASK;
         let said = self.authenticated(liar, message);
         for id in to {
             self.queue.push_back((ReplicaId(liar), ReplicaId(*id), said.clone()));
@@ -489,10 +506,21 @@ impl<P: Spoken> Group<P> {
     /// A round of a replica's host ends.
     pub fn round(&mut self, id: u16) {
         self.step(id, Event::Input(Input::Round { now: Millis(self.now) }));
+        self.assert_moves_on(id);
         let node = &self.nodes[usize::from(id)];
         if node.core.is_some() && node.log_bytes() > self.log_bytes_max {
             self.log_again(id);
         }
+    }
+
+    /// A correct replica that is in no working view has a timer that leads it on.
+    fn assert_moves_on(&mut self, id: u16) {
+        let node = &mut self.nodes[usize::from(id)];
+        let Some(core) = &node.core else { return };
+        let timers = Timers::of(node.timers.values().map(|(_, after)| *after));
+        let asks = std::mem::take(&mut node.asks);
+        let stepped = node.moving_on.stepped(ReplicaId(id), &[core.status()], asks, timers);
+        assert!(!node.waits.is_empty() || stepped.is_ok(), "{stepped:?}");
     }
 
     /// A replica keeps again what it needs, and its log is cut there.
@@ -536,9 +564,9 @@ impl<P: Spoken> Group<P> {
             for id in 0..P::N as u16 {
                 let now = self.now;
                 let timers = &mut self.nodes[usize::from(id)].timers;
-                let is_due = |(key, at): (&TimerKey, &u64)| (*at <= now).then_some(*key);
-                let due: Vec<_> = timers.iter().filter_map(is_due).collect();
-                timers.retain(|_, at| *at > now);
+                let due = timers.iter().filter(|(_, (at, _))| *at <= now);
+                let due: Vec<_> = due.map(|(key, _)| *key).collect();
+                timers.retain(|_, (at, _)| *at > now);
                 for key in due {
                     self.step(id, Event::Timeout(P::Timer::from_key(key)));
                 }

@@ -7,6 +7,7 @@ use pentarchy_core::mutant;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_protocols::hybster::{self, Hybster};
 use pentarchy_protocols::minbft::MinBft;
+use pentarchy_sim::checker::moving_on;
 
 fn tuning() -> Tuning {
     Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() }
@@ -55,18 +56,22 @@ fn joined_and_crashed() -> bool {
     goes_on(&mut group)
 }
 
-/// Whether an assertion of a core fails with a seeded bug, long before anybody could see that the
-/// group stands still.
-fn is_asserted(mutant: &str, schedule: fn() -> bool) -> bool {
-    std::panic::catch_unwind(|| mutant::with(Some(mutant), schedule)).is_err()
+/// What an assertion of a core or of its host says with a seeded bug, long before anybody could see
+/// that the group stands still.
+fn asserted(mutant: &str, schedule: fn() -> bool) -> String {
+    let stopped = std::panic::catch_unwind(|| mutant::with(Some(mutant), schedule));
+    let text = stopped.expect_err("an assertion fails").downcast::<String>();
+    *text.expect("it says of whom")
 }
 
 #[test]
 fn who_joined_a_view_and_crashed_can_move_on() {
     assert!(joined_and_crashed());
-    assert!(is_asserted("frame.waits-untimed-for-a-quorum", joined_and_crashed));
-    // A replica believes that its timer runs: no assertion sees it, and the group stands still.
-    assert!(!mutant::with(Some("frame.trusts-new-primary"), joined_and_crashed));
+    let untimed = asserted("frame.waits-untimed-for-a-quorum", joined_and_crashed);
+    assert!(untimed.contains("nothing leads on"), "{untimed}");
+    // The replica believes that its timer runs, and its host has none.
+    let trusted = asserted("frame.trusts-new-primary", joined_and_crashed);
+    assert!(trusted.contains(moving_on::PROPERTY), "{trusted}");
 }
 
 /// r2 wants view 5 when it hears how r1 opened view 4, and crashes when its log has that it
@@ -110,7 +115,8 @@ fn accepted_late_and_crashed() -> bool {
 #[test]
 fn who_accepted_a_view_late_and_crashed_can_move_on() {
     assert!(accepted_late_and_crashed());
-    assert!(is_asserted("hybster.comes-back-on-its-way", accepted_late_and_crashed));
+    let lost = asserted("hybster.comes-back-on-its-way", accepted_late_and_crashed);
+    assert!(lost.contains("cannot say why"), "{lost}");
 }
 
 /// Views end one after the other, and each has ordered something. How many milliseconds it then

@@ -30,6 +30,7 @@ fn random_worlds_find_seeded_bugs() {
         ("sessions.runs-again", "at_most_once"),
         ("usig.decide-with-f", "justification"),
         ("frame.leave-on-f-asks", "panic"),
+        ("frame.trusts-new-primary", "moving_on"),
         ("device.certifies-twice", "counter_uniqueness"),
         ("client.forgets-votes", "liveness"),
     ];

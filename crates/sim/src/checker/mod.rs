@@ -19,6 +19,7 @@ pub mod justification;
 pub mod leaving;
 pub mod linearizability;
 pub mod liveness;
+pub mod moving_on;
 pub mod promises;
 pub mod promptness;
 pub mod self_contradiction;

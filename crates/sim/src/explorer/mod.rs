@@ -3,11 +3,12 @@
 //! [`explore`].
 //!
 //! # States and steps
-//! A state is every correct replica (core, device, armed timers, the batches that it executed, what
-//! is left of its budgets), what the liar knows and its device, and the messages under way. A step
-//! is: a client's request reaches a replica, a message arrives, a timer runs out, a wished state
-//! arrives, or the liar says something. The search is breadth first, states are known again by 128
-//! bits of their hash, and the run that is printed is a shortest one.
+//! A state is every correct replica (core, device, armed timers, whether it asked for another view,
+//! the batches that it executed, what is left of its budgets), what the liar knows and its device,
+//! and the messages under way. A step is: a client's request reaches a replica, a message arrives,
+//! a timer runs out, a wished state arrives, or the liar says something. The search is breadth
+//! first, states are known again by 128 bits of their hash, and the run that is printed is a
+//! shortest one.
 //!
 //! # What needs no budget
 //! A message under way may stay so for ever, so every loss is covered; a replica to which nothing

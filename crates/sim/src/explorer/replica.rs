@@ -2,6 +2,7 @@
 
 use super::Broken;
 use crate::checker::leaving;
+use crate::checker::moving_on::{MovingOn, Timers};
 use crate::crypto::Crypto;
 use crate::devices::SimDevices;
 use crate::node::{Act, Parts, ReplicaNode, stands};
@@ -49,6 +50,8 @@ pub struct Common {
 pub enum Kind {
     /// [`super::Plan::timeouts`].
     Judge,
+    /// The same: a view is to begin by then.
+    View,
     /// [`super::Plan::resends`].
     Resend,
     /// Waits for a clock, and clocks stand still.
@@ -88,6 +91,8 @@ pub struct Replica {
     /// What it ever told clients of what was open, with a name for all that it had executed up to
     /// there.
     pub told: BTreeMap<Answer, Digest>,
+    /// Whether it asked for a view since it left for the one in which it is.
+    moving_on: MovingOn,
     /// The state that its core asked its host to fetch.
     pub wish: Option<(Slot, Digest)>,
     /// Requests that clients sent it, as a mask.
@@ -129,6 +134,7 @@ impl Clone for Replica {
             open: self.open.clone(),
             places: self.places.clone(),
             told: self.told.clone(),
+            moving_on: self.moving_on.clone(),
             id: self.id,
             stands: self.stands,
             wish: self.wish,
@@ -160,6 +166,7 @@ impl Replica {
             open: Vec::new(),
             places: Vec::new(),
             told: BTreeMap::new(),
+            moving_on: MovingOn::default(),
             wish: None,
             asked: 0,
             asked_again: 0,
@@ -191,7 +198,7 @@ impl Replica {
         let (log, open) = (digests(&self.log), digests(&self.open));
         let host = (self.id, self.stands, &self.timers, log, self.wish);
         (host, self.asked, self.timeouts, self.resends).hash(&mut sink);
-        (open, &self.places, self.asked_again, &self.told).hash(&mut sink);
+        (open, &self.places, self.asked_again, &self.told, &self.moving_on).hash(&mut sink);
         sink.finish_128()
     }
 
@@ -267,14 +274,23 @@ impl Replica {
             outcome.broken = outcome.broken.take().or(shown.err());
         }
         let before = self.log.len();
+        let asks = acts.iter().any(|act| matches!(act, Act::Saw(seen) if seen.asks()));
         acts.into_iter().for_each(|act| self.note(act, outcome));
         if self.log.len() > before {
             self.judge_log(common, outcome);
         }
+        let moves_on = self.moving_on.stepped(self.id, &node.statuses(), asks, self.leading_on());
+        outcome.broken = outcome.broken.take().or(moves_on.err());
         self.places = node.executor().places_of_all();
         let (core, device) = node.into_parts();
         self.core = core;
         self.device = device.lock().expect("no panic while certifying").clone();
+    }
+
+    /// Its timers that lead it on if it is in no working view.
+    fn leading_on(&self) -> Timers {
+        let count = |kind| self.timers.values().filter(|it| **it == kind).count();
+        Timers { views: count(Kind::View), resends: count(Kind::Resend) }
     }
 
     fn note(&mut self, act: Act, outcome: &mut Outcome) {
@@ -289,7 +305,8 @@ impl Replica {
             Act::Send { .. } => {}
             Act::Arm { timer, after } => {
                 let kind = match after {
-                    Delay::Request { .. } | Delay::ViewChange { .. } => Kind::Judge,
+                    Delay::Request { .. } => Kind::Judge,
+                    Delay::ViewChange { .. } => Kind::View,
                     Delay::Resend => Kind::Resend,
                     Delay::Resends { .. } | Delay::Millis(_) => Kind::Clock,
                 };

@@ -244,7 +244,7 @@ impl<'a> Search<'a> {
             }
             for (timer, kind) in &replica.timers {
                 let left = match kind {
-                    Kind::Judge => replica.timeouts,
+                    Kind::Judge | Kind::View => replica.timeouts,
                     Kind::Resend => replica.resends,
                     Kind::Clock => 0,
                 };

@@ -189,7 +189,9 @@ impl<'a> Space<'a> {
             }
             Event::Timeout(timer) => {
                 match replica.timers.remove(&timer) {
-                    Some(Kind::Judge) => replica.timeouts = replica.timeouts.saturating_sub(1),
+                    Some(Kind::Judge | Kind::View) => {
+                        replica.timeouts = replica.timeouts.saturating_sub(1);
+                    }
                     Some(Kind::Resend) => replica.resends = replica.resends.saturating_sub(1),
                     _ => {}
                 }

@@ -41,7 +41,7 @@ fn run(search: &mut Search<'_>, state: &mut State, line: &str) -> Result<(), Str
         ["fire", id] => {
             let id = replica(state, id)?;
             let timers = &search.space.locals[state.locals[usize::from(id)] as usize].timers;
-            let timer = timers.iter().find(|(_, kind)| **kind == Kind::Judge);
+            let timer = timers.iter().find(|(_, kind)| matches!(kind, Kind::Judge | Kind::View));
             let (timer, _) = timer.ok_or("it waits for no timer")?;
             take(search, state, Action::Timeout(*timer, id))
         }

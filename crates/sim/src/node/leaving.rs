@@ -41,13 +41,7 @@ impl ReplicaNode<'_> {
     /// Whether it is worth asking this replica again what it would show, and whether it can tell:
     /// what it said and nobody heard yet, its device has not certified.
     pub fn is_due_to_show(&mut self) -> bool {
-        let store = self.machine.store();
-        let waits = store.is_some_and(|store| store.barrier().waiting_messages() > 0);
-        let speaks = self.is_admitted()
-            && !self.machine.is_resuming()
-            && !self.is_dead()
-            && !self.counter_failure().0;
-        if self.faulty.is_some() || waits || !speaks {
+        if self.faulty.is_some() || !self.has_spoken() {
             return false;
         }
         let stands = stands(self.core());
@@ -57,6 +51,18 @@ impl ReplicaNode<'_> {
             self.asked = Asked { stands, steps: self.watch.steps };
         }
         is_due
+    }
+
+    /// Whether this replica takes part, and nothing that it said waits for its disk.
+    #[must_use]
+    pub fn has_spoken(&self) -> bool {
+        let store = self.machine.store();
+        let waits = store.is_some_and(|store| store.barrier().waiting_messages() > 0);
+        let speaks = self.is_admitted()
+            && !self.machine.is_resuming()
+            && !self.is_dead()
+            && !self.counter_failure().0;
+        speaks && !waits
     }
 
     /// Whether everything that this replica would say about views is such that it would accept it

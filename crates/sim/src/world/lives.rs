@@ -8,6 +8,7 @@ use super::{
     ReplicaSet, SharedDevice, SimDevices, Target, World,
 };
 use crate::adversary::Rot;
+use crate::checker::moving_on::MovingOn;
 use crate::checker::{Verdict, durability};
 use crate::node::{Kept, KeptDisk, OneDevice, Parts, SharedKept, life_of};
 use crate::observation::Observation;
@@ -305,7 +306,7 @@ impl<'a> World<'a> {
         (replica.timers_from, replica.disk_from) = (from, from);
         (replica.crashed, replica.returns, replica.was_answered) = (false, false, false);
         (replica.round_at, replica.paused_until) = (None, 0);
-        replica.looked = Looked::default();
+        (replica.looked, replica.moving_on) = (Looked::default(), MovingOn::default());
         replica.pauses.clear();
         self.carry_out(index, acts)?;
         self.want_round(index);

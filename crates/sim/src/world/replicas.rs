@@ -3,6 +3,7 @@
 use super::log::What;
 use super::{Armed, Happening, World};
 use crate::adversary::{Adversary as _, Departure};
+use crate::checker::moving_on::Timers;
 use crate::checker::{Verdict, bounds, counter_loss, leaving};
 use crate::hearing::Hearing;
 use crate::node::{Act, ReplicaNode};
@@ -13,7 +14,7 @@ use crate::swarm::{DiskOptions, Options};
 use crate::time::Micros;
 use pentarchy_core::ids::{Millis, ReplicaId};
 use pentarchy_core::ports::client::{ToClient, ToReplica};
-use pentarchy_core::protocol::TimerKey;
+use pentarchy_core::protocol::{Delay, TimerKey};
 use pentarchy_core::wire::Wire;
 use pentarchy_storage::kept::Job;
 
@@ -197,6 +198,7 @@ impl World<'_> {
         let faulty = self.replicas[index].adversary.is_some();
         let mut load = bounds::Load { acts: caused(&acts), ..bounds::Load::default() };
         let mut verdict = Ok(());
+        let asks = acts.iter().any(|act| matches!(act, Act::Saw(seen) if seen.asks()));
         let (mut ran, mut ended) = (false, false);
         for act in acts.drain(..) {
             if let (Act::Saw(seen), true) = (&act, self.log.is_some()) {
@@ -207,9 +209,7 @@ impl World<'_> {
                     load.note(&packet);
                     self.send(index, to, packet);
                 }
-                Act::Arm { timer, after } => {
-                    self.arm(index, timer, self.options.timeouts.millis(after))
-                }
+                Act::Arm { timer, after } => self.arm(index, timer, after),
                 Act::Disarm(timer) => {
                     self.replicas[index].timers.remove(&timer);
                 }
@@ -260,7 +260,17 @@ impl World<'_> {
         if ended {
             self.on_ended(index);
         }
+        self.look_whether_it_moves_on(index, asks)?;
         self.look_whether_within_bounds(index, load)
+    }
+
+    /// Whether a timer leads a correct replica on that is in no working view.
+    fn look_whether_it_moves_on(&mut self, index: usize, asks: bool) -> Verdict {
+        let replica = &mut self.replicas[index];
+        let timers = Timers::of(replica.timers.values().map(|armed| armed.after));
+        let cores = replica.node.statuses();
+        let verdict = replica.moving_on.stepped(replica.id, &cores, asks, timers);
+        if replica.crashed || !replica.node.has_spoken() { Ok(()) } else { verdict }
     }
 
     /// What a correct replica did, holds and would show.
@@ -280,12 +290,12 @@ impl World<'_> {
         self.oracle.stands(id, &node.core().status(), &load, self.now)
     }
 
-    pub(super) fn arm(&mut self, index: usize, timer: TimerKey, millis: u64) {
-        let arming = self.sequence + 1;
+    pub(super) fn arm(&mut self, index: usize, timer: TimerKey, after: Delay) {
+        let (arming, millis) = (self.sequence + 1, self.options.timeouts.millis(after));
         let replica = &mut self.replicas[index];
         let due = Millis(replica.clock.read(self.now).0 + millis);
         let at = replica.clock.when(due, self.now).max(self.now + 1);
-        replica.timers.insert(timer, Armed { arming, at });
+        replica.timers.insert(timer, Armed { arming, at, after });
         self.schedule(at, Happening::Timeout { replica: index, timer, arming });
     }
 
