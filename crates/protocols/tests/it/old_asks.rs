@@ -60,6 +60,7 @@ fn an_ask_that_was_withdrawn_deposes_nobody() {
     deposes_nobody::<MinBft>();
     deposes_nobody::<Hybster>();
     deposes_nobody::<Pbft>();
+    deposes_nobody::<Zyzzyva>();
 }
 
 /// Nothing is open in a group, so no replica has a reason to tick. r1 asks for a view, once, and r2
