@@ -12,8 +12,8 @@ pub fn warning(name: &str, lane: PillarConfig) -> Option<String> {
     }
     let what = if lane.pillars == 1 { name.to_owned() } else { format!("{name} in pillars") };
     Some(format!(
-        "warning: {what} is young: it lacks tests or reviews that its page in docs/protocols names. \
-         Try it, and do not bet a service on it yet"
+        "warning: {what} is young: it lacks tests or reviews that its page in docs/protocols \
+         names. Try it, and do not bet a service on it yet"
     ))
 }
 
