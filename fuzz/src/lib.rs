@@ -5,7 +5,7 @@
 //! | target | what the input is |
 //! | --- | --- |
 //! | `wire` | one value of any type that crosses a channel |
-//! | `door` | a message from a peer, at the door of every protocol |
+//! | `ingress` | a message from a peer, for the ingress of every protocol |
 //! | `group` | what a lying replica, its clients and the network do to a MinBFT group |
 //! | `transfer` | what lying sources answer to a replica that fetches a state |
 //! | `snapshot` | a section of a snapshot: client table, executor, key-value store |

@@ -3,9 +3,9 @@
 mod channel;
 mod client;
 mod counter;
-mod door;
 mod files;
 mod group;
+mod ingress;
 mod kv_bytes;
 mod kv_commands;
 mod resp_gateway;
@@ -27,6 +27,6 @@ macro_rules! targets {
 
 /// All targets.
 pub const ALL: [Target; 16] = targets! {
-    wire door group transfer snapshot channel files resp_parser resp_gateway
+    wire ingress group transfer snapshot channel files resp_parser resp_gateway
     kv_commands kv_bytes verifier client trace storage counter
 };

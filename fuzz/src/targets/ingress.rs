@@ -1,4 +1,4 @@
-//! Bytes from a peer at the door of each protocol: with the true keys, and with a verifier that
+//! Bytes from a peer at the ingress of each protocol: with the true keys, and with a verifier that
 //! finds everything genuine, behind which the checks of shape, bounds and roles stand alone.
 
 use super::group;
