@@ -17,6 +17,7 @@ use pentarchy_core::protocol::{
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_protocols::common::message::Shared;
+use pentarchy_protocols::common::usig::{OnUsig, Variant};
 use pentarchy_protocols::{hybster, minbft, pbft, zyzzyva};
 use pentarchy_sim::checker::moving_on::{MovingOn, Timers};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -38,7 +39,8 @@ pub trait Spoken: Protocol<Input = Input, Output = Output> {
     fn envelope(envelope: &Arc<Envelope>) -> Self::Message;
 }
 
-impl Spoken for minbft::MinBft {
+/// MinBFT and MinZyzzyva.
+impl<V: Variant> Spoken for OnUsig<V> {
     const N: usize = 3;
     fn propose(slot: Slot, proposal: &Arc<Proposal>) -> Self::Message {
         let proposal = proposal.clone();

@@ -7,7 +7,11 @@ use pentarchy_core::mutant;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_protocols::hybster::{self, Hybster};
 use pentarchy_protocols::minbft::MinBft;
+use pentarchy_protocols::minzyzzyva::MinZyzzyva;
+use pentarchy_protocols::pbft::Pbft;
+use pentarchy_protocols::zyzzyva::Zyzzyva;
 use pentarchy_sim::checker::moving_on;
+use std::fmt::Debug;
 
 fn tuning() -> Tuning {
     Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() }
@@ -29,36 +33,40 @@ fn goes_on<P: Spoken>(group: &mut Group<P>) -> bool {
 
 /// r2 is the only one that hears how r1 opens view 1, and lacks a batch that the view takes over.
 /// By what it adopts it keeps again how far it has come, and crashes. It comes back, r1 does not.
-fn joined_and_crashed() -> bool {
-    let mut group: Group<MinBft> = Group::new(None, tuning());
+/// Where r2 stands before and afterwards, and whether the group goes on.
+fn joined_and_crashed<P: Spoken>() -> ([(View, &'static str); 2], bool) {
+    let mut group: Group<P> = Group::new(None, tuning());
     group.drops = Box::new(|_, to, kind| to == 2 && matches!(kind, "checkpoint" | "stable"));
     for number in 1..=4 {
         group.request(0, &envelope(1, 1, &[number], 8));
         group.run(10);
     }
     group.drops = Box::new(|from, to, kind| match (from, to) {
-        (0 | 1, 2) => kind != "new_view",
-        (1, 0) => matches!(kind, "new_view" | "view_change" | "acknowledge"),
+        (0 | 1 | 3, 2) => kind != "new_view",
+        (1, 0 | 3) => matches!(kind, "new_view" | "view_change" | "acknowledge"),
         _ => false,
     });
     group.request(0, &envelope(1, 1, &[5], 8));
     group.run(10);
-    let ask = || MinBft::ask(View(1));
-    group.say(1, &[0, 1], ask());
-    group.say(2, &[0, 2], ask());
+    let all: Vec<u16> = (0..P::N as u16).collect();
+    let but = |left_out: u16| all.iter().copied().filter(|id| *id != left_out).collect::<Vec<_>>();
+    group.say(1, &but(2), P::ask(View(1)));
+    group.say(2, &but(1), P::ask(View(1)));
     group.settle_all();
-    assert_eq!(stands(&group, 0), (View(1), "changing"));
-    assert_eq!(stands(&group, 2), (View(1), "changing"), "it lacks the batch of slot 5");
+    for id in but(1).into_iter().filter(|id| *id != 2) {
+        assert_eq!(stands(&group, id), (View(1), "changing"));
+    }
+    let joined = stands(&group, 2);
     group.nodes[1].core = None;
     group.queue.clear();
     group.start(2);
-    assert_eq!(stands(&group, 2).0, View(1), "its log says that it left view 0");
-    goes_on(&mut group)
+    let came_back = stands(&group, 2);
+    ([joined, came_back], goes_on(&mut group))
 }
 
 /// What an assertion of a core or of its host says with a seeded bug, long before anybody could see
 /// that the group stands still.
-fn asserted(mutant: &str, schedule: fn() -> bool) -> String {
+fn asserted<R: Debug>(mutant: &str, schedule: fn() -> R) -> String {
     let stopped = std::panic::catch_unwind(|| mutant::with(Some(mutant), schedule));
     let text = stopped.expect_err("an assertion fails").downcast::<String>();
     *text.expect("it says of whom")
@@ -66,12 +74,23 @@ fn asserted(mutant: &str, schedule: fn() -> bool) -> String {
 
 #[test]
 fn who_joined_a_view_and_crashed_can_move_on() {
-    assert!(joined_and_crashed());
-    let untimed = asserted("frame.waits-untimed-for-a-quorum", joined_and_crashed);
-    assert!(untimed.contains("nothing leads on"), "{untimed}");
-    // The replica believes that its timer runs, and its host has none.
-    let trusted = asserted("frame.trusts-new-primary", joined_and_crashed);
-    assert!(trusted.contains(moving_on::PROPERTY), "{trusted}");
+    fn moves_on<P: Spoken>(stands: [(u64, &'static str); 2]) {
+        let name = P::RULES.name;
+        let stands = stands.map(|(view, phase)| (View(view), phase));
+        assert_eq!(joined_and_crashed::<P>(), (stands, true), "{name}");
+        let untimed = asserted("frame.waits-untimed-for-a-quorum", joined_and_crashed::<P>);
+        assert!(untimed.contains("nothing leads on"), "{name}: {untimed}");
+        // The replica believes that its timer runs, and its host has none.
+        let trusted = asserted("frame.trusts-new-primary", joined_and_crashed::<P>);
+        assert!(trusted.contains(moving_on::PROPERTY), "{name}: {trusted}");
+    }
+    // It lacks the batch of slot 5. Its log says that it left view 0.
+    moves_on::<MinBft>([(1, "changing"); 2]);
+    moves_on::<MinZyzzyva>([(1, "changing"); 2]);
+    // It enters the view at once, and asks for the batch afterwards.
+    moves_on::<Pbft>([(1, "normal"); 2]);
+    // It has confirmed nothing in the view and said nothing there, so its log has nothing of it.
+    moves_on::<Zyzzyva>([(1, "entering"), (0, "normal")]);
 }
 
 /// r2 wants view 5 when it hears how r1 opened view 4, and crashes when its log has that it
