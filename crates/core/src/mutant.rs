@@ -184,7 +184,8 @@ pub const MUTANTS: &[Mutant] = &[
         .scheduled(),
     mutant("kept.log-cut-too-early", "the log is cut above what was written again for a state"),
     mutant("kept.device-memory-not-restored", "a device is not told what it remembered"),
-    mutant("frame.early-stays", "what came early for a view is kept for slots below the window"),
+    mutant("frame.early-stays", "what came early for a view is kept for slots below the window")
+        .scheduled(),
     mutant("frame.installed-without-proof", "the proof of a state that was asked for is forgotten")
         .scheduled(),
     mutant("frame.never-forwards", "backups do not pass requests on to the primary"),

@@ -3,7 +3,7 @@
 
 use crate::swarm::{bound, factories_of, jobs, swept};
 use pentarchy_core::mutant;
-use pentarchy_protocols::of_mutant;
+use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
 use pentarchy_sim::run::{run_many, run_seed};
 use pentarchy_sim::swarm::{SimConfig, Theme};
 
@@ -17,11 +17,11 @@ fn seeds(release: u64) -> u64 {
     asked.unwrap_or_else(|| bound(release))
 }
 
-fn survive(theme: Theme) {
+fn survive(theme: Theme, worlds: u64) {
     for entry in swept() {
         let protocol = entry.rules.name;
         let mut broken = Vec::new();
-        run_many(0..seeds(8), jobs(), &config(theme), &factories_of(entry), |outcome| {
+        run_many(0..seeds(worlds), jobs(), &config(theme), &factories_of(entry), |outcome| {
             broken.extend(outcome.as_ref().err().map(ToString::to_string));
             broken.len() < 5
         });
@@ -31,45 +31,47 @@ fn survive(theme: Theme) {
 
 #[test]
 fn groups_survive_changes_of_their_primary() {
-    survive(Theme::Changes);
+    survive(Theme::Changes, 8);
 }
 
 #[test]
 fn groups_survive_views_that_fail_by_exact_minorities() {
-    survive(Theme::Minorities);
+    survive(Theme::Minorities, 4);
 }
 
 /// The first of so many worlds that a seeded bug breaks, and what names it.
-fn found(theme: Theme, mutant: &'static str, worlds: u64) -> Option<(u64, &'static str)> {
-    let factories = factories_of(of_mutant(mutant));
+fn found(
+    protocol: &'static Descriptor,
+    mutant: &'static str,
+    worlds: u64,
+) -> Option<(u64, &'static str)> {
+    let (config, factories) = (config(Theme::Changes), factories_of(protocol));
     mutant::with(Some(mutant), || {
         (0..worlds).find_map(|seed| {
-            let violation = run_seed(seed, &config(theme), &factories).err()?;
+            let violation = run_seed(seed, &config, &factories).err()?;
             Some((seed, violation.broken.property))
         })
     })
 }
 
-#[test]
-#[ignore = "by hand"]
-fn which() {
-    for mutant in std::env::var("MUTANTS").unwrap_or_default().split_whitespace() {
-        let name = mutant::MUTANTS.iter().find(|it| it.name == mutant).expect("known").name;
-        for theme in [Theme::Minorities, Theme::Changes] {
-            println!("{name} {theme:?} {:?}", found(theme, name, 300));
-        }
-    }
-}
-
+/// In whatever protocol.
 #[test]
 fn a_replica_without_a_timer_is_found() {
-    let found = found(Theme::Changes, "frame.waits-untimed-for-a-quorum", 4);
-    assert_eq!(found.map(|(_, property)| property), Some("panic"), "{found:?}");
+    for protocol in swept() {
+        let name = protocol.rules.name;
+        let found = |mutant| found(protocol, mutant, 4).map(|(_, property)| property);
+        assert_eq!(found("frame.waits-untimed-for-a-quorum"), Some("panic"), "{name}");
+        // The core believes that it has one.
+        assert_eq!(found("frame.trusts-new-primary"), Some("moving_on"), "{name}");
+    }
 }
 
 /// The liar keeps what a correct replica asked for in a bad moment, and plays it long after.
 #[test]
 fn asks_that_nobody_stands_by_are_found() {
-    let found = found(Theme::Changes, "frame.old-asks-count", 40);
-    assert_eq!(found.map(|(_, property)| property), Some("deposition"), "{found:?}");
+    for protocol in [DEFAULT, EXAMPLES.split, EXAMPLES.speculative] {
+        let found = found(protocol, "frame.old-asks-count", 40);
+        let property = found.map(|(_, property)| property);
+        assert_eq!(property, Some("deposition"), "{}: {found:?}", protocol.rules.name);
+    }
 }

