@@ -112,7 +112,7 @@ impl Domain {
     /// The domain of one membership.
     #[must_use]
     pub fn new(group: &GroupId, epoch: Epoch) -> Self {
-        let epoch = if mutant!("pbft.statements-of-any-epoch") { Epoch(0) } else { epoch };
+        let epoch = if mutant!("domain.epochs-shared") { Epoch(0) } else { epoch };
         let mut hasher = Hasher::new("pentarchy domain");
         hasher.u64(crate::limits::WIRE_VERSION).bytes(&group.0).u64(epoch.0);
         Self(hasher.finish())
@@ -147,5 +147,20 @@ impl Domain {
         let mut hasher = Hasher::new(kind);
         hasher.digest(&self.0);
         hasher
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_in_one_epoch_means_nothing_in_another() {
+        let group = GroupId([1; 16]);
+        let differ = || Domain::new(&group, Epoch(0)) != Domain::new(&group, Epoch(1));
+        assert!(differ());
+        assert!(Domain::of_group(&group) != Domain::new(&group, Epoch(0)));
+        #[cfg(feature = "mutants")]
+        assert!(!mutant::with(Some("domain.epochs-shared"), differ));
     }
 }

@@ -103,6 +103,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("transfer.waits-for-ever", "a source that does not answer is never given up"),
     mutant("votes.twice-counts-twice", "a vote that is repeated is counted again"),
     mutant("batch.time-not-named", "the digest of a batch leaves out its time"),
+    mutant("domain.epochs-shared", "what is said in one epoch counts in the next too").scheduled(),
     mutant("device.certifies-twice", "a device gives its last position to another statement too"),
     mutant("device.not-bound-to-views", "a device may go back to a view that its replica left")
         .explored(),
@@ -120,8 +121,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("engine.goes-on-without-counter", "what the counter refuses to certify is left out"),
     mutant("resuming.asks-nobody", "a replica that goes on from its folder asks nobody"),
     mutant("resuming.first-seen-stays", "of what a peer said the first is noted, not the last"),
-    mutant("resuming.any-epoch-counts", "who is in another epoch than the asker answers it too")
-        .scheduled(),
+    mutant("resuming.any-epoch-counts", "who is in another epoch than the asker answers it too"),
     mutant("resuming.asks-for-ever", "who goes on from a folder asks in every epoch"),
     mutant("client.believes-f", "a client believes what f replicas say"),
     mutant("client.takes-any-result", "digests of one result confirm another"),
@@ -306,7 +306,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("usig.commitment-not-kept-again", "a commitment is lost when the log is cut"),
     mutant("usig.execute-on-new-view", "a NEW-VIEW takes effect without agreement on it")
         .explored(),
-    mutant("pbft.statements-of-any-epoch", "what is said in one epoch counts in the next too"),
     mutant("pbft.claims-not-checked", "a VIEW-CHANGE is believed whatever it proves"),
     mutant("pbft.new-view-on-lowest-base", "a view begins on the lowest checkpoint claimed"),
     mutant("pbft.new-view-of-f", "a NEW-VIEW of f members is made and believed"),

@@ -16,7 +16,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     page: Some("pbft.md"),
     forger: Some(Byzantine::<Signature>::boxed),
     is_settled: is_settled::<Signature>,
-    mutants: &["pbft"],
+    mutants: &["pbft", "domain.epochs-shared"],
     ..Descriptor::of::<Pbft>(Status::Stable)
 };
 
