@@ -280,7 +280,8 @@ impl Options {
         let byzantine = config.byzantine && rules.fault_model.lies();
         let config = &SimConfig { byzantine, ..config.clone() };
         let mut options = Self::draw_plain(rng, config, rules);
-        if rules.speculative && config.faults && config.byzantine && !config.hostile_only {
+        let may = config.faults && config.byzantine && !config.hostile_only;
+        if rules.speculative && may && options.hearing == 0 {
             options.draw_installs(&mut aside, config.liveness_timeouts);
         }
         if config.faults && config.byzantine && !config.hostile_only {

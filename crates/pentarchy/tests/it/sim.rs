@@ -174,6 +174,7 @@ fn mistakes_in_a_replay_are_explained() {
         (&["replay"][..], "<SEED>"),
         (&["replay", "1", "--with", "n=3 tea=1"], "there are: device, hostile"),
         (&["replay", "1", "--with", "n=3", "--requests", "5"], "cannot be used with"),
+        (&["replay", "1", "--with", "n=4 f=2"], " needs n=5 or more for f=2"),
         (&["replay", "1", "--until", "tea"], "milliseconds like 1204.5"),
         (&["replay", "1", "--only", "r99"], "in this run there are r0, r1"),
         (&["replay", "33", "--twins", "1"], "there are 33 schedules"),

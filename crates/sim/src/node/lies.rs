@@ -11,6 +11,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand, MakeForger};
 use pentarchy_core::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::request::Envelope;
+use pentarchy_core::wire::{Reader, Wire as _};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ pub struct Lying {
     pub make: MakeForger,
     /// Its choices.
     pub rng: Rng,
-    /// The last messages that it heard, of whatever epoch.
+    /// The last messages of others that it heard, of whatever epoch.
     pub heard: VecDeque<Bytes>,
     /// The core inside hears nothing and says nothing.
     pub alone: bool,
@@ -89,8 +90,8 @@ impl ReplicaNode<'_> {
     }
 
     /// Lets the liar know what its own core said, which was in this epoch. In another one, the liar
-    /// begins anew, with the last messages of this one: votes, certificates and proofs that mean
-    /// nothing there.
+    /// begins anew, with the last messages of others: votes, certificates and proofs that mean
+    /// nothing there. What it certified itself is gone, or it would spare those positions.
     pub(super) fn overhear_itself(&mut self, epoch: Epoch) {
         for wire in core::mem::take(&mut self.watch.said) {
             self.overhear(&wire);
@@ -106,8 +107,12 @@ impl ReplicaNode<'_> {
 
     /// Lets the liar know what was said.
     pub(super) fn overhear(&mut self, wire: &Bytes) {
+        let (id, author) = (self.id, ReplicaId::decode(&mut Reader::new(wire)));
         if let Some(lying) = self.lying() {
             lying.forger.hear(wire);
+            if author == Ok(id) {
+                return;
+            }
             if lying.heard.len() == HEARD_MAX {
                 lying.heard.pop_front();
             }
@@ -176,7 +181,6 @@ mod tests {
     use pentarchy_core::ports::replica::Input;
     use pentarchy_core::protocol::{Memory, Setup, Tuning};
     use pentarchy_core::request::{Draft, Request};
-    use pentarchy_core::wire::Wire as _;
     use pentarchy_machine::Started;
     use std::hash::Hasher;
     use std::sync::Mutex;

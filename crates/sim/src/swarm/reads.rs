@@ -26,7 +26,7 @@ impl Options {
     pub(super) fn draw_reads(&mut self, all: &Rng, config: &SimConfig, rules: &Rules) {
         let rng = &mut Rng::new(all.clone().next_u64().wrapping_add(STREAM));
         let may = config.faults && config.byzantine && !config.hostile_only;
-        if !may || self.device != DeviceFault::None || !rng.percent(PERCENT) {
+        if !may || self.hearing != 0 || self.device != DeviceFault::None || !rng.percent(PERCENT) {
             return;
         }
         self.draw_reading(rng);

@@ -323,7 +323,9 @@ impl<'a> World<'a> {
         let now = self.now;
         let replica = &mut self.replicas[index];
         let executed = replica.node.executor().executed();
-        if replica.behind && replica.node.is_level() && executed >= replica.behind_until {
+        let is_told = replica.put_back.is_none();
+        if replica.behind && is_told && replica.node.is_level() && executed >= replica.behind_until
+        {
             replica.behind = false;
             self.last_completion = now;
             self.note(self.place(index), |_| What::Does(Deed::Other, "is level".to_owned()));

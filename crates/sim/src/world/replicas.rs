@@ -12,10 +12,12 @@ use crate::packet::{Address, Packet};
 use crate::quiet;
 use crate::swarm::{DiskOptions, Options};
 use crate::time::Micros;
+use pentarchy_core::Bytes;
+use pentarchy_core::auth::AuthTag;
 use pentarchy_core::ids::{Millis, ReplicaId};
 use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::protocol::{Delay, TimerKey};
-use pentarchy_core::wire::Wire;
+use pentarchy_core::wire::{Reader, Wire};
 use pentarchy_storage::kept::Job;
 
 /// Syncs that saving a state takes: of two files, and their folder.
@@ -365,8 +367,7 @@ impl World<'_> {
         }
         let (Address::Replica(from), Address::Replica(to)) = (from, to) else { return true };
         let Packet::Protocol(_, bytes) = packet else { return true };
-        // The first byte of a protocol's message says of which kind it is.
-        let kind = bytes.first().copied().unwrap_or_default();
+        let kind = kind_of(bytes).unwrap_or_default();
         let view = self.replicas[usize::from(from.0)].node.core().status().view;
         Hearing { number, n, f }.reaches(view, kind, from, to)
     }
@@ -377,6 +378,15 @@ impl World<'_> {
             Address::Client(index) => usize::from(index) < self.clients.len(),
         }
     }
+}
+
+/// A number for the kind of a protocol's message: the first byte of its body, behind its author and
+/// its tag. None if it is malformed.
+fn kind_of(wire: &Bytes) -> Option<u8> {
+    let mut from = Reader::new(wire);
+    ReplicaId::decode(&mut from).ok()?;
+    AuthTag::decode(&mut from).ok()?;
+    from.u8().ok()
 }
 
 fn busy(packet: &Packet) -> Option<Packet> {

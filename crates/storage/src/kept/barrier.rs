@@ -73,7 +73,7 @@ pub struct Barrier<L> {
     /// What the devices had certified before this process began.
     certified: Certificates,
     /// Own certified messages on their way back to the core: each with the number of its event.
-    awaiting: VecDeque<(u64, Ui, Digest)>,
+    awaiting_loopback: VecDeque<(u64, Ui, Digest)>,
 }
 
 impl<L: EntryLog> Barrier<L> {
@@ -89,7 +89,7 @@ impl<L: EntryLog> Barrier<L> {
             waiting_bytes: 0,
             entry_bytes: 0,
             certified,
-            awaiting: VecDeque::new(),
+            awaiting_loopback: VecDeque::new(),
         }
     }
 
@@ -217,7 +217,7 @@ impl<L: EntryLog> Barrier<L> {
 
     /// An own certified message goes back to the core, as this event.
     pub fn loops(&mut self, event: u64, ui: Ui, digest: Digest) {
-        self.awaiting.push_back((event, ui, digest));
+        self.awaiting_loopback.push_back((event, ui, digest));
     }
 
     /// The core writes again what it needs beside a state. So does this, for these devices, and for
@@ -231,20 +231,25 @@ impl<L: EntryLog> Barrier<L> {
         taken: u64,
     ) -> Result<u64, StorageError> {
         let begins = self.log.next();
-        while self.awaiting.front().is_some_and(|(event, ..)| *event < taken) {
-            self.awaiting.pop_front();
+        while self.awaiting_loopback.front().is_some_and(|(event, ..)| *event < taken) {
+            self.awaiting_loopback.pop_front();
         }
         let is_its = |instance: Instance| part.is_none_or(|part| instance.0 == part);
         let forgets = mutant!("kept.device-memory-not-kept-again");
         let devices = devices.into_iter().filter(|(instance, _)| is_its(*instance) && !forgets);
         let issued =
             |(_, ui, digest): &(u64, Ui, Digest)| Entry::Issued { ui: *ui, digest: *digest };
-        let awaiting = if mutant!("kept.awaiting-not-kept") { 0 } else { usize::MAX };
-        let awaiting = self.awaiting.iter().filter(|(_, ui, _)| is_its(ui.instance)).take(awaiting);
+        let awaiting_loopback = if mutant!("kept.awaiting-not-kept") { 0 } else { usize::MAX };
+        let awaiting_loopback = self
+            .awaiting_loopback
+            .iter()
+            .filter(|(_, ui, _)| is_its(ui.instance))
+            .take(awaiting_loopback);
         let waiting = self.messages.iter().filter_map(|it| self.announced(&it.what, is_its));
         let waiting = waiting.filter(|_| !mutant!("kept.waiting-not-kept-again"));
         let entries = devices.map(|(instance, memory)| Entry::Memory(instance, memory));
-        let entries: Vec<Entry> = entries.chain(awaiting.map(issued)).chain(waiting).collect();
+        let entries: Vec<Entry> =
+            entries.chain(awaiting_loopback.map(issued)).chain(waiting).collect();
         entries.into_iter().try_for_each(|entry| self.append(entry, 0))?;
         Ok(begins)
     }
@@ -271,7 +276,7 @@ impl<L: EntryLog> Barrier<L> {
         self.messages.clear();
         (self.waiting_bytes, self.entry_bytes) = (0, 0);
         self.certified = Certificates::default();
-        self.awaiting.clear();
+        self.awaiting_loopback.clear();
         self.next = self.log.next();
     }
 }

@@ -49,6 +49,11 @@ pub fn run(args: &ReplayArgs) -> Outcome {
 fn subject(args: &ReplayArgs, entry: &Descriptor) -> Outcome<Subject> {
     let seed = args.seed;
     if let Some(options) = &args.with {
+        let (name, least) = (entry.rules.name, entry.rules.replicas(options.f));
+        if options.n < least {
+            let f = options.f;
+            return Err(Failure::Usage(format!("{name} needs n={least} or more for f={f}")));
+        }
         return Ok(Subject::Given(Box::new(Case { seed, options: options.clone() })));
     }
     let config = args.worlds.config(entry);
