@@ -414,3 +414,22 @@ fn caused(acts: &[Act]) -> usize {
     };
     acts.iter().filter(is_caused).count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::wire::Writer;
+
+    #[test]
+    fn the_kind_of_a_message_stands_behind_its_author_and_its_tag() {
+        for tag in [AuthTag::Channel, AuthTag::Signature([9; 64])] {
+            let mut to = Writer::default();
+            ReplicaId(3).encode(&mut to);
+            tag.encode(&mut to);
+            to.u8(7);
+            let wire = to.into_bytes();
+            assert_eq!(kind_of(&wire), Some(7));
+            assert_eq!(kind_of(&wire.slice(..wire.len() - 1)), None);
+        }
+    }
+}
