@@ -170,7 +170,7 @@ impl Host {
             return Ok(false);
         }
         self.tried = ReplicaSet(self.tried.0 | changes.opened.0 | changes.lost.0);
-        // First what takes too long: a command that comes now waits until that is settled.
+        // The client first gives up what takes too long: commands that come now wait for that.
         self.on_time(now_ms);
         self.on_commands(changes.opened, now_ms);
         self.probe(now_ms);

@@ -526,8 +526,8 @@ impl FaultModel {
         matches!(self, Self::Byzantine | Self::Hybrid)
     }
 
-    /// Replicas without which no protocol tolerates `f` of these faults, whatever it trusts: where
-    /// faulty ones may come back, or lie, correct ones have to outnumber them.
+    /// The fewest replicas with which any protocol tolerates `f` of these faults. Where faulty
+    /// replicas may come back, or lie, correct replicas have to outnumber them.
     #[must_use]
     pub const fn replicas_min(self, f: usize) -> usize {
         match self {

@@ -1,8 +1,7 @@
-//! Who hears what, by what is said and not by the clock. For each view and each kind of message it
-//! is drawn whether all replicas hear it, a few or nobody, and these are as many as quorums turn
-//! on: one, `f`, `f + 1`, and what is left when those are gone. So a vote reaches just enough
-//! replicas, or one too few, and does so for as long as the view lasts, however often it is
-//! repeated.
+//! Which replicas hear a message, by its view and kind and not by the clock. For each view and each
+//! kind of message the seed says whether all replicas hear it, a few or none. A few are as many as
+//! decide about quorums: one, `f`, `f + 1`, or all but that many. So a vote reaches just enough
+//! replicas, or one too few, for as long as the view lasts, however often its author repeats it.
 
 use crate::rng::Rng;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, View};

@@ -284,7 +284,7 @@ impl Options {
         if rules.speculative && may && options.hearing == 0 {
             options.draw_installs(&mut aside, config.liveness_timeouts);
         }
-        if config.faults && config.byzantine && !config.hostile_only {
+        if may {
             options.draw_collusion(&mut aside);
         }
         if !rules.fault_model.lies() {

@@ -552,8 +552,8 @@ impl<B: Backend> Hub<B> {
     }
 }
 
-/// What came of a request that waited for a session, if the gateway could not open one: the gateway
-/// never sent the request, whatever came of opening.
+/// The outcome of a request that waited for a session which the gateway could not open. The gateway
+/// never sent that request, so no replica executes it, whatever the outcome of the opening is.
 fn never_sent(opening: Outcome) -> Outcome {
     match opening {
         Outcome::Result(Err(BackendError::TimedOut | BackendError::Forgotten)) => {
@@ -563,8 +563,9 @@ fn never_sent(opening: Outcome) -> Outcome {
     }
 }
 
-/// What a client is told whose command waits at the replicas, if cancelling it failed. An error
-/// that says of the cancel that it was not executed is not one of the command.
+/// What the gateway tells a client whose command waits at the replicas, if the gateway failed to
+/// cancel that command. An error that the replicas did not execute the cancel says nothing of the
+/// command.
 fn not_cancelled(cancel: Outcome) -> Outcome {
     match cancel {
         Outcome::Result(Err(BackendError::Overtaken | BackendError::Closed))

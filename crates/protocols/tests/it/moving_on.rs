@@ -69,7 +69,7 @@ fn joined_and_crashed<P: Spoken>() -> ([(View, &'static str); 2], bool) {
 fn asserted<R: Debug>(mutant: &str, schedule: fn() -> R) -> String {
     let stopped = std::panic::catch_unwind(|| mutant::with(Some(mutant), schedule));
     let text = stopped.expect_err("an assertion fails").downcast::<String>();
-    *text.expect("it says of whom")
+    *text.expect("the panic has a message")
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Byzantine replicas: wrappers around honest ones at the same place. They hold no key and no
+//! Byzantine replicas: wrappers between honest replicas and the network. They hold no key and no
 //! device, so they can do to messages only what a faulty host can: keep, delay, repeat, redirect
 //! and spoil them. One file each. What takes a protocol's own messages is made up by its forger,
 //! and authenticated by the replica's own host ([`pentarchy_core::forge`]).

@@ -5,8 +5,8 @@ use pentarchy_core::ids::Epoch;
 const KEPT: usize = 256;
 
 /// Sends what it should, and now and then something old again, to anyone of the same kind, even
-/// what others had sent to it. What is of an earlier epoch it often sends as if it were of this
-/// one: otherwise the ingress of each receiver drops it.
+/// what others had sent to it. This replica often marks a message of an earlier epoch as one of the
+/// present epoch: the ingress of each receiver would drop it otherwise.
 pub struct Replay {
     repeat_ppm: u32,
     old: Vec<Packet>,

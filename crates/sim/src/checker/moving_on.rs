@@ -1,7 +1,7 @@
-//! Whoever is in no working view has a timer that leads it on: the one by which its view is to
-//! begin, or, once it has asked for another view, the one at which it asks again. A replica that
-//! has neither waits for what nobody may ever send it. The timers are those that its host armed,
-//! whatever its core believes.
+//! A correct replica that is in no working view has armed a timer: the one by which its view is to
+//! begin, or, once the replica has asked for another view, the one at which it asks again. A
+//! replica with neither timer waits for messages that perhaps no replica ever sends. The checker
+//! counts the timers that the host armed, whatever the core believes.
 
 use super::{Broken, Verdict};
 use pentarchy_core::ids::{ReplicaId, View};
@@ -58,7 +58,7 @@ impl MovingOn {
     ) -> Verdict {
         self.cores.resize(cores.len(), (View(0), false));
         for ((view, asked), core) in self.cores.iter_mut().zip(cores) {
-            // By an ask in the step in which a core leaves it left.
+            // A core leaves its view by the ask of that same step, which asks for no other view.
             *asked = *view == core.view && (*asked || asks);
             *view = core.view;
         }

@@ -91,7 +91,8 @@ impl ReplicaNode<'_> {
 
     /// Lets the liar know what its own core said, which was in this epoch. In another one, the liar
     /// begins anew, with the last messages of others: votes, certificates and proofs that mean
-    /// nothing there. What it certified itself is gone, or it would spare those positions.
+    /// nothing there. The liar forgets what it certified itself, or it would take those positions
+    /// of its device for used.
     pub(super) fn overhear_itself(&mut self, epoch: Epoch) {
         for wire in core::mem::take(&mut self.watch.said) {
             self.overhear(&wire);

@@ -285,7 +285,7 @@ impl<B: Backing> DurableStore<B> {
     }
 
     /// A quorum vouches for the state of a slot, which is being saved. The core goes on to write
-    /// what it needs beside it. So does this: see [`Barrier::compact`].
+    /// what it needs beside the state, and so does this store: see [`Barrier::compact`].
     pub fn stable(
         &mut self,
         slot: Slot,

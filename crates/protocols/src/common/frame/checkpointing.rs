@@ -147,7 +147,7 @@ pub trait Checkpointing: Core {
         frame.bodies.retain(slot, |_| true);
         frame.voted_bytes.settle(slot);
         if !mutant!("frame.early-stays") {
-            // A replica may not enter a view in which the others go on from window to window.
+            // A replica can fail to enter a view in which the others go on for many windows.
             frame.early.retain(|(about, ..), _| *about == Slot(0) || *about > slot);
         }
     }
