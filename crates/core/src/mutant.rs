@@ -557,6 +557,12 @@ pub const MUTANTS: &[Mutant] = &[
         "queries are answered from what may still be taken back",
     )
     .scheduled(),
+    mutant("kv.clock-not-noted", "a checkpoint has the clock of the store as it began"),
+    mutant(
+        "kv.edited-not-noted",
+        "a checkpoint has a collection as it was before elements changed",
+    ),
+    mutant("kv.deadline-not-restored", "keys of a transferred state have no deadlines"),
 ];
 
 /// The place of a name in [`MUTANTS`].

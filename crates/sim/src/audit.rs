@@ -26,6 +26,13 @@ impl Fingerprint {
         bytes
     }
 
+    /// From these bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|index| bytes[at + index]));
+        Self([word(0), word(8)])
+    }
+
     /// Both together, in no order: the hash of many runs that end in any order.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {

@@ -46,6 +46,7 @@ pub mod replay;
 pub mod rng;
 pub mod run;
 pub mod service;
+pub mod shadowed;
 pub mod shrink;
 pub mod strategies;
 mod summary;

@@ -59,6 +59,8 @@ pub struct Hunt<'a> {
     pub starts: u64,
     /// Seeds after which a hunt is given up.
     pub seeds_max: u64,
+    /// Time after which a hunt begins no other world.
+    pub lasts_max: Duration,
     /// Requests in a world: few, so that a world is cheap and its windows are still passed.
     pub requests: u64,
     /// Hunts at the same time.
@@ -179,7 +181,7 @@ fn follow(
     let mut trail =
         Trail { seeds: 0, caught: None, reached: 0, broken: Vec::new(), took: Duration::ZERO };
     for seed in worlds(name, start, hunt) {
-        if stop.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) || begun.elapsed() >= hunt.lasts_max {
             break;
         }
         trail.seeds += 1;

@@ -22,6 +22,9 @@ mod reads;
 mod rifts;
 pub mod text;
 
+/// Worlds in which replicas have the store of production.
+const STORES_PERCENT: u32 = 12;
+
 /// What the person who starts a run decides.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
@@ -259,6 +262,8 @@ pub struct Options {
     pub restart_at_end_ppm: u32,
     /// How long disks take, where replicas have disks.
     pub disk: DiskOptions,
+    /// Whether replicas have the key-value store of production beside the simulator's own service.
+    pub has_store: bool,
     /// What clients do.
     pub workload: WorkloadOptions,
     /// Replicas that are faulty from the start, and how.
@@ -275,8 +280,9 @@ impl Options {
     /// The options of a seed.
     #[must_use]
     pub fn draw(rng: &mut Rng, config: &SimConfig, rules: &Rules) -> Self {
-        // A stream of its own: what is drawn from it moves nothing else.
+        // Streams of their own: what is drawn from them moves nothing else.
         let mut aside = rng.clone().fork();
+        let mut services = Rng::new(rng.clone().next_u64().rotate_left(19));
         let byzantine = config.byzantine && rules.fault_model.lies();
         let config = &SimConfig { byzantine, ..config.clone() };
         let mut options = Self::draw_plain(rng, config, rules);
@@ -287,6 +293,7 @@ impl Options {
         if may {
             options.draw_collusion(&mut aside);
         }
+        options.has_store = services.percent(STORES_PERCENT);
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.
             options.byzantine.clear();
@@ -329,6 +336,7 @@ impl Options {
             stale_timer_ppm: 0,
             restart_at_end_ppm: 0,
             disk: DiskOptions::default(),
+            has_store: false,
             workload: draw_workload(rng),
             byzantine: Vec::new(),
             disturbances: Vec::new(),

@@ -152,6 +152,7 @@ impl Schedule {
             stale_timer_ppm: 0,
             restart_at_end_ppm: 0,
             disk: DiskOptions::default(),
+            has_store: false,
             workload: WorkloadOptions {
                 keys: 4,
                 values: 0,

@@ -49,7 +49,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("replica", &["machine", "trusted", "crypto", "io", "storage", "core"]),
     ("machine", &["storage", "core"]),
     ("client", &["crypto", "io", "core"]),
-    ("sim", &["machine", "storage", "core"]),
+    ("sim", &["machine", "services", "storage", "core"]),
     ("costs", &["machine", "protocols", "services", "trusted", "crypto", "io", "storage", "core"]),
     ("protocols", &["core"]),
     ("services", &["core"]),

@@ -23,6 +23,7 @@ use super::value::Value;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
+use pentarchy_core::mutant;
 use pentarchy_core::wire::{Malformed, Reader, Writer};
 
 const STRING: u8 = 0;
@@ -127,6 +128,7 @@ pub fn restore(store: &mut Store, section: u32, bytes: &[u8]) -> Result<(), Malf
         let key = from.bytes(KEY_BYTES_MAX)?;
         let kind = from.u8()?;
         let deadline = if kind & ENDS == 0 { None } else { Some(from.u64()?) };
+        let deadline = deadline.filter(|_| !mutant!("kv.deadline-not-restored"));
         let value = decode_value(kind & !ENDS, &mut from)?;
         if !store.push(section, &key, Entry { value, deadline }) {
             return Err(Malformed);

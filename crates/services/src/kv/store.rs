@@ -17,6 +17,7 @@ use super::work::Work;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Bound;
+use pentarchy_core::mutant;
 
 /// Buckets.
 const BUCKETS: usize = 1024;
@@ -152,9 +153,9 @@ impl Store {
     }
 
     /// Sets the time, as a snapshot says.
-    pub const fn set_clock(&mut self, now: u64) {
+    pub fn set_clock(&mut self, now: u64) {
         self.now = now;
-        self.clock_changed = true;
+        self.clock_changed = !mutant!("kv.clock-not-noted");
     }
 
     /// What a key holds, unless it is due.
@@ -261,7 +262,7 @@ impl Store {
         self.cost = self.cost - before + entry.value.cost();
         if void {
             self.detach(place);
-        } else if changed {
+        } else if changed && !mutant!("kv.edited-not-noted") {
             self.touch(place);
         }
         Ok(Some(result))

@@ -7,6 +7,7 @@
 //! | `pillars=2`, `rotates=1` | pillars, and whether each begins with another primary |
 //! | `macs=1`, `sessions=1` | clients use MACs, session keys; without either they sign |
 //! | `watch_devices=0` | nobody watches devices |
+//! | `store=1` | replicas have the key-value store too |
 //! | `device=clone` | devices of faulty replicas are `honest`, `rollback` or `clone` |
 //! | `hostile=flood` | one more hostile client |
 //! | `faulty=r1:forge(0,20000)` | one more habit of a faulty replica |
@@ -139,6 +140,13 @@ const FIELDS: &[Field] = &[
         set: |options, value| choose(options, Means::Session, value == 1),
     },
     Field {
+        name: "store",
+        least: 0,
+        most: 1,
+        get: |options| u64::from(options.has_store),
+        set: |options, value| options.has_store = value == 1,
+    },
+    Field {
         name: "watch_devices",
         least: 0,
         most: 1,
@@ -213,6 +221,7 @@ impl Options {
             stale_timer_ppm: 0,
             restart_at_end_ppm: 0,
             disk: DiskOptions::default(),
+            has_store: false,
             workload: WorkloadOptions {
                 keys: 1,
                 values: 0,

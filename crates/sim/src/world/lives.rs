@@ -13,6 +13,7 @@ use crate::checker::{Verdict, durability};
 use crate::node::{Kept, KeptDisk, OneDevice, Parts, SharedKept, life_of};
 use crate::observation::Observation;
 use crate::service::Journal;
+use crate::shadowed::Shadowed;
 use crate::time::Micros;
 use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::service::Service;
@@ -78,6 +79,9 @@ impl<'a> World<'a> {
     /// What a replica replicates.
     fn service(&self, id: ReplicaId, journal: &Journal) -> Box<dyn Service> {
         let mut service = (self.factories.service)(journal.clone());
+        if self.options.has_store {
+            service = Box::new(Shadowed::new(service));
+        }
         for behaviour in self.behaviours(id) {
             if let Behaviour::Rot { every } = behaviour {
                 service = Box::new(Rot::new(service, every));

@@ -174,6 +174,12 @@ pub struct MutantsArgs {
     #[arg(long, default_value_t = 3000, value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub seeds_max: u64,
+    /// Seconds after which a hunt begins no other seed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seconds: Option<u64>,
+    /// Look in this protocol for every bug, and not in the one to which it belongs
+    #[arg(long, value_name = "NAME")]
+    pub protocol: Option<String>,
     /// Requests of all clients together, in each run
     #[arg(long, default_value_t = 200, value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]

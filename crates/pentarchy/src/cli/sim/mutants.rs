@@ -1,11 +1,11 @@
 //! `sim mutants`: how soon random runs find each seeded bug.
 
 use super::args::{MutantsArgs, Share};
-use super::{factories, interrupted, jobs};
+use super::{factories, interrupted, jobs, protocol};
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::{complain, say, table};
 use pentarchy_core::mutant::{Finder, MUTANTS, Mutant};
-use pentarchy_protocols::{PROTOCOLS, of_mutant};
+use pentarchy_protocols::{Descriptor, PROTOCOLS, of_mutant};
 use pentarchy_sim::mutants::{Hunt, Hunted, Known, hunt, swarm_mutants};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Runs the command.
 pub fn run(args: &MutantsArgs) -> Outcome {
@@ -23,15 +23,18 @@ pub fn run(args: &MutantsArgs) -> Outcome {
     let plan = Hunt {
         starts: args.starts,
         seeds_max: args.seeds_max,
+        lasts_max: args.seconds.map_or(Duration::MAX, Duration::from_secs),
         requests: args.requests,
         jobs: jobs(args.jobs),
         known: known.as_ref(),
     };
+    let everywhere = args.protocol.as_deref().map(protocol).transpose()?;
+    let home = |bug: &Mutant| everywhere.unwrap_or_else(|| of_mutant(bug.name));
     let begun = Instant::now();
     let watched = !args.json && std::io::stderr().is_terminal();
     let mut hunted = Vec::new();
     for entry in PROTOCOLS.iter().copied() {
-        let is_its_own = |it: &&Mutant| of_mutant(it.name).rules.name == entry.rules.name;
+        let is_its_own = |it: &&Mutant| home(it).rules.name == entry.rules.name;
         let its_own: Vec<_> = chosen.iter().copied().filter(is_its_own).collect();
         hunted.extend(hunt(&its_own, &plan, &factories(entry), |hunted| {
             if watched {
@@ -48,7 +51,7 @@ pub fn run(args: &MutantsArgs) -> Outcome {
             .map_err(|error| unusable(path, &error))?;
     }
     let named = args.only.is_some() || args.share.is_some();
-    let report = Report::new(&plan, &hunted, named, begun.elapsed().as_secs_f64());
+    let report = Report::new(&plan, &hunted, &home, named, begun.elapsed().as_secs_f64());
     say(&if args.json { report.to_json() } else { report.to_text() });
     if report.missed.is_empty() && report.broken.is_empty() {
         Ok(())
@@ -144,10 +147,16 @@ struct Line<'a> {
 }
 
 impl<'a> Report<'a> {
-    fn new(plan: &Hunt, hunted: &'a [Hunted], named: bool, seconds: f64) -> Self {
+    fn new(
+        plan: &Hunt,
+        hunted: &'a [Hunted],
+        home: &dyn Fn(&Mutant) -> &'static Descriptor,
+        named: bool,
+        seconds: f64,
+    ) -> Self {
         let line = |it: &'a Hunted| Line {
             name: it.mutant.name,
-            protocol: of_mutant(it.mutant.name).rules.name,
+            protocol: home(&it.mutant).rules.name,
             about: it.mutant.about,
             caught: it.is_caught(),
             catches: it.catches(),
