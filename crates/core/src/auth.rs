@@ -1,6 +1,7 @@
 //! How messages convince: what is asked of keys ([`Auth`]), what was made ([`AuthTag`]), and proof
 //! that it was checked ([`Verified`]).
 
+use crate::authored;
 use crate::counter::{Instance, Position, TrustedMac, Ui};
 use crate::digest::Digest;
 use crate::ids::ReplicaId;
@@ -302,12 +303,8 @@ impl<M: Wire> Wire for Verified<M> {
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let digest = Digest::decode(from)?;
         let wire = from.bytes(FRAME_BYTES_MAX)?;
-        let mut reader = Reader::new(&wire);
-        let author = ReplicaId::decode(&mut reader)?;
-        let tag = AuthTag::decode(&mut reader)?;
-        let message = Arc::new(M::decode(&mut reader)?);
-        reader.finish()?;
-        Ok(Self { author, tag, digest, message, wire, is_direct: false })
+        let (author, tag, message) = authored::decode(&wire)?;
+        Ok(Self { author, tag, digest, message: Arc::new(message), wire, is_direct: false })
     }
 }
 

@@ -5,6 +5,7 @@
 //! [`Message::statement`].
 
 use crate::auth::{Auth, AuthTag, Checksum, Signature, Verified, Verifier};
+use crate::authored;
 use crate::ballot::{Ballot, Justification, Shown};
 use crate::counter::Ui;
 use crate::digest::{Digest, Domain};
@@ -17,7 +18,7 @@ use crate::protocol::{
     BadRecord, Delay, Effect, Effects, Event, Evidence, Memory, Message, Protocol, Reject, Rules,
     Setup, Status, TimerKey, TimerName, To, Topic,
 };
-use crate::wire::{Reader, Wire, Writer};
+use crate::wire::Wire;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -50,12 +51,8 @@ impl Incoming {
 impl<M: Message> Verified<M> {
     /// What a core reads in its own log that it had said, with the tag that was made for it.
     pub fn recalled(author: ReplicaId, tag: AuthTag, domain: &Domain, message: M) -> Self {
-        let mut writer = Writer::default();
-        author.encode(&mut writer);
-        tag.encode(&mut writer);
-        message.encode(&mut writer);
-        let digest = message.statement(domain);
-        let (message, wire) = (Arc::new(message), writer.into_bytes());
+        let (digest, wire) = (message.statement(domain), authored::encode(author, &tag, &message));
+        let message = Arc::new(message);
         Self { author, tag, digest, message, wire, is_direct: true }
     }
 }
@@ -289,10 +286,8 @@ impl<P: Protocol<Input = Input, Output = Output>> Erased<P> {
         peer: ReplicaId,
         wire: &Bytes,
     ) -> Result<(ReplicaId, AuthTag, P::Message), Reject> {
-        let mut reader = Reader::new(wire);
         let malformed = |_| Reject::Malformed;
-        let author = ReplicaId::decode(&mut reader).map_err(malformed)?;
-        let tag = AuthTag::decode(&mut reader).map_err(malformed)?;
+        let (author, tag, mut reader) = authored::divide(wire).map_err(malformed)?;
         let echo = author == self.me && peer != self.me;
         if echo || !self.membership.contains(author) {
             return Err(Reject::WrongAuthor);
@@ -425,11 +420,7 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
     }
 
     fn seal(&self, outgoing: &Outgoing, tag: AuthTag) -> (Bytes, Incoming) {
-        let mut writer = Writer::onto(Vec::with_capacity(outgoing.body.len() + 128));
-        self.me.encode(&mut writer);
-        tag.encode(&mut writer);
-        writer.array(&outgoing.body);
-        let wire = writer.into_bytes();
+        let wire = authored::join(self.me, &tag, &outgoing.body);
         let message: &Arc<P::Message> =
             outgoing.message.downcast_ref().expect("sealed by the core that sent it");
         let verified = Verified {

@@ -38,6 +38,7 @@ extern crate std;
 
 pub mod auth;
 pub mod authenticator;
+pub mod authored;
 pub mod ballot;
 pub mod batch;
 pub mod blobs;

@@ -8,6 +8,7 @@ mod recorder;
 use crate::input::Input;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
+use pentarchy_core::authored;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::digest::Digest;
@@ -17,7 +18,7 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{Memory, Message as _, Setup, TimerKey, Tuning};
 use pentarchy_core::request::{Draft, Request};
-use pentarchy_core::wire::{Wire, Writer};
+use pentarchy_core::wire::Wire;
 use pentarchy_machine::Started;
 use pentarchy_protocols::minbft;
 use pentarchy_sim::crypto::{Crypto, client_id};
@@ -233,11 +234,7 @@ impl Group {
             Auth::Mac(_) => AuthTag::Mac(self.device.mac(&digest).ok()?),
             Auth::Usig(_, position) => AuthTag::Usig(self.device.create(position, &digest).ok()?),
         };
-        let mut to = Writer::default();
-        self.liar.encode(&mut to);
-        tag.encode(&mut to);
-        to.array(body);
-        Some(to.into_bytes())
+        Some(authored::join(self.liar, &tag, body))
     }
 
     /// The liar's packets arrive at once.

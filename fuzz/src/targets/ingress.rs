@@ -5,12 +5,12 @@ use super::group;
 use crate::input::Input;
 use crate::memory::bounded;
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{AuthTag, Unchecked, Verifier};
+use pentarchy_core::auth::{Unchecked, Verifier};
+use pentarchy_core::authored;
 use pentarchy_core::erased::ReplicaCore;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::{Memory, Setup};
-use pentarchy_core::wire::{Reader, Wire as _, Writer};
 use pentarchy_protocols::{Descriptor, PROTOCOLS};
 use pentarchy_sim::packet::Packet;
 use pentarchy_sim::world::membership;
@@ -67,16 +67,9 @@ pub fn run(input: &[u8]) {
 }
 
 fn canonical(protocol: &Descriptor, wire: &Bytes) -> Bytes {
-    let mut from = Reader::new(wire);
-    let author = ReplicaId::decode(&mut from).expect("it was opened");
-    let tag = AuthTag::decode(&mut from).expect("it was opened");
-    let message = from.rest();
-    let mut to = Writer::default();
-    author.encode(&mut to);
-    tag.encode(&mut to);
-    let message = (protocol.recode)(&message).expect("it was opened");
-    to.array(&message);
-    to.into_bytes()
+    let (author, tag, mut body) = authored::divide(wire).expect("it was opened");
+    let message = (protocol.recode)(&body.rest()).expect("it was opened");
+    authored::join(author, &tag, &message)
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {

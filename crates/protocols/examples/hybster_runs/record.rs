@@ -2,12 +2,12 @@
 
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{AuthTag, Verifier};
+use pentarchy_core::authored;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
 use pentarchy_core::ids::{Epoch, ReplicaId, Slot};
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Reject, Rules, Status, Topic};
-use pentarchy_core::wire::{Reader, Wire as _};
 use pentarchy_protocols::hybster::Message;
 use std::collections::VecDeque;
 use std::hash::Hasher;
@@ -51,10 +51,7 @@ pub struct Heard {
 impl Heard {
     /// Of what went over a channel.
     fn read(wire: &Bytes) -> Option<Self> {
-        let mut reader = Reader::new(wire);
-        let author = ReplicaId::decode(&mut reader).ok()?;
-        let tag = AuthTag::decode(&mut reader).ok()?;
-        let message = Message::from_bytes(&reader.rest()).ok()?;
+        let (author, tag, message) = authored::decode(wire).ok()?;
         Some(Self { author, tag, message })
     }
 }

@@ -15,7 +15,6 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use pentarchy_core::Bytes;
 use pentarchy_core::auth::{AuthTag, Signature};
 use pentarchy_core::batch::{Item, Proposal};
 use pentarchy_core::digest::Digest;
@@ -23,9 +22,7 @@ use pentarchy_core::forge::Lie;
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::limits::{BATCH_BYTES_MAX, BATCH_REQUESTS_MAX};
 use pentarchy_core::membership::Base;
-use pentarchy_core::protocol::Message;
 use pentarchy_core::request::Envelope;
-use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// Entries of each table; a liar that forgets old things lies about new ones.
 pub const KEPT_MAX: usize = 64;
@@ -314,25 +311,4 @@ impl Told {
         }
         self.add(lies, "report", heard.highest, Slot(0), 0);
     }
-}
-
-/// A message as it travels.
-#[must_use]
-pub fn encode<M: Message>(author: ReplicaId, tag: &AuthTag, message: &M) -> Bytes {
-    let mut to = Writer::default();
-    author.encode(&mut to);
-    tag.encode(&mut to);
-    message.encode(&mut to);
-    to.into_bytes()
-}
-
-/// Author, tag and content of a message.
-///
-/// # Errors
-/// [`Malformed`] if it is none.
-pub fn decode<M: Message>(wire: &Bytes) -> Result<(ReplicaId, AuthTag, M), Malformed> {
-    let mut from = Reader::new(wire);
-    let (author, tag) = (ReplicaId::decode(&mut from)?, AuthTag::decode(&mut from)?);
-    let message = M::decode(&mut from)?;
-    from.finish().map(|()| (author, tag, message))
 }

@@ -2,8 +2,8 @@
 
 use super::message::{Message, Shared};
 use super::seal::Seal;
-use crate::common::lies::decode;
 use pentarchy_core::Bytes;
+use pentarchy_core::authored::decode;
 use pentarchy_core::ids::View;
 use pentarchy_core::protocol::Status;
 

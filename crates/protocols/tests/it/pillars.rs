@@ -2,6 +2,7 @@
 
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag};
+use pentarchy_core::authored;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::counter::{Counter, Instance};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
@@ -10,7 +11,6 @@ use pentarchy_core::membership::{Membership, PillarConfig};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::pillar::Input;
 use pentarchy_core::protocol::{Memory, Message as _, Reject, Setup, Tuning};
-use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_protocols::hybster::{Message, Order};
 use pentarchy_protocols::pillars;
 use pentarchy_sim::crypto::{Crypto, Keys};
@@ -59,11 +59,7 @@ impl Group {
                 AuthTag::Usig(devices.create(Instance(by), position, &digest).expect("it is fresh"))
             }
         };
-        let mut to = Writer::default();
-        PRIMARY.encode(&mut to);
-        tag.encode(&mut to);
-        message.encode(&mut to);
-        to.into_bytes()
+        authored::encode(PRIMARY, &tag, &message)
     }
 
     fn opens(&self, wire: &Bytes) -> Result<(), Reject> {

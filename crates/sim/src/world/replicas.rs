@@ -13,11 +13,11 @@ use crate::quiet;
 use crate::swarm::{DiskOptions, Options};
 use crate::time::Micros;
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::AuthTag;
+use pentarchy_core::authored;
 use pentarchy_core::ids::{Millis, ReplicaId};
 use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::protocol::{Delay, TimerKey};
-use pentarchy_core::wire::{Reader, Wire};
+use pentarchy_core::wire::Wire;
 use pentarchy_storage::kept::Job;
 
 /// Syncs that saving a state takes: of two files, and their folder.
@@ -380,13 +380,11 @@ impl World<'_> {
     }
 }
 
-/// A number for the kind of a protocol's message: the first byte of its body, behind its author and
-/// its tag. None if it is malformed.
+/// A number for the kind of a protocol's message: the first byte of its body. None if it is
+/// malformed.
 fn kind_of(wire: &Bytes) -> Option<u8> {
-    let mut from = Reader::new(wire);
-    ReplicaId::decode(&mut from).ok()?;
-    AuthTag::decode(&mut from).ok()?;
-    from.u8().ok()
+    let (_, _, mut body) = authored::divide(wire).ok()?;
+    body.u8().ok()
 }
 
 fn busy(packet: &Packet) -> Option<Packet> {
@@ -413,23 +411,4 @@ fn caused(acts: &[Act]) -> usize {
         !leaves
     };
     acts.iter().filter(is_caused).count()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pentarchy_core::wire::Writer;
-
-    #[test]
-    fn the_kind_of_a_message_stands_behind_its_author_and_its_tag() {
-        for tag in [AuthTag::Channel, AuthTag::Signature([9; 64])] {
-            let mut to = Writer::default();
-            ReplicaId(3).encode(&mut to);
-            tag.encode(&mut to);
-            to.u8(7);
-            let wire = to.into_bytes();
-            assert_eq!(kind_of(&wire), Some(7));
-            assert_eq!(kind_of(&wire.slice(..wire.len() - 1)), None);
-        }
-    }
 }

@@ -6,9 +6,10 @@ use super::{
 };
 use crate::input::{Input, put_bytes};
 use pentarchy_core::auth::AuthTag;
+use pentarchy_core::authored;
 use pentarchy_core::ids::Millis;
 use pentarchy_core::protocol::TimerKey;
-use pentarchy_core::wire::{Reader, Wire};
+use pentarchy_core::wire::Wire;
 use pentarchy_sim::service::{Action, Operation};
 use std::collections::BTreeSet;
 
@@ -32,10 +33,8 @@ struct Recorder {
 /// # Panics
 /// If no correct replica sent it.
 pub fn divide(wire: &Bytes) -> (AuthTag, Bytes) {
-    let mut from = Reader::new(wire);
-    ReplicaId::decode(&mut from).expect("a correct message");
-    let tag = AuthTag::decode(&mut from).expect("a correct message");
-    (tag, from.rest())
+    let (_, tag, mut body) = authored::divide(wire).expect("a correct message");
+    (tag, body.rest())
 }
 
 impl Recorder {

@@ -1,8 +1,8 @@
 //! What the explorer has to know of replicas on USIGs to see more in less time.
 
 use super::message::{Message, Shared};
-use crate::common::lies::decode;
 use pentarchy_core::Bytes;
+use pentarchy_core::authored::decode;
 use pentarchy_core::ids::View;
 use pentarchy_core::protocol::Status;
 
