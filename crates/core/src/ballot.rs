@@ -6,6 +6,10 @@ use crate::digest::Digest;
 use crate::ids::{Slot, View};
 use alloc::vec::Vec;
 
+/// The kind of ballot that a replica casts by telling a client what came of a slot that it may
+/// still take back. No message among replicas says it.
+pub const ANSWER: &str = "answer";
+
 /// A statement that counts towards a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ballot {

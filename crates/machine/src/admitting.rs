@@ -135,6 +135,7 @@ impl<D: Disk> Machine<'_, D> {
             self.engine.counters.client_queries_dropped += 1;
             return;
         }
+        driver.observe(Observed::Query(&query.client, query.number));
         let (must_have, state) = (self.reads_from(), self.executor.readable());
         if let Some(query) = self.reads.ask(query, must_have, state) {
             self.run_query(&query, driver);
@@ -172,6 +173,7 @@ impl<D: Disk> Machine<'_, D> {
             return;
         }
         self.engine.counters.client_queries += 1;
+        driver.observe(Observed::Answer(&client, number, self.executor.executed()));
         self.answer_query(client, ToClient::Answer { number, result }, driver);
     }
 

@@ -58,6 +58,10 @@ pub enum Observed<'a> {
     RolledBack(Slot),
     /// A client is told again what is final.
     Answered(&'a ClientId, &'a [Reply]),
+    /// A client's query came, which this number has.
+    Query(&'a ClientId, u64),
+    /// A query is answered from the state of this slot.
+    Answer(&'a ClientId, u64, Slot),
     /// A client is told something that rests on what was kept before.
     Told {
         /// What it is told.

@@ -36,6 +36,7 @@ use std::sync::{Arc, Mutex};
 mod acts;
 mod driver;
 mod impostor;
+mod informed;
 mod kept;
 mod leaving;
 mod lies;

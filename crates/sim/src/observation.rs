@@ -124,6 +124,30 @@ pub enum Observation {
         /// With what.
         replies: Vec<Reply>,
     },
+    /// A message left that tells a client what came of this slot: the highest so far, or the
+    /// highest so far of a view.
+    Supports {
+        /// The slot.
+        slot: Slot,
+        /// Where that stands, if it may be taken back.
+        place: Option<Place>,
+    },
+    /// A query came.
+    Queried {
+        /// Whose.
+        client: ClientId,
+        /// Its number.
+        number: u64,
+    },
+    /// It answered a query.
+    Answered {
+        /// Whose.
+        client: ClientId,
+        /// Its number.
+        number: u64,
+        /// The last slot that was executed.
+        state: Slot,
+    },
     /// It told a client an event.
     Told {
         /// Whom.

@@ -14,6 +14,7 @@ use crate::checker::justification::Justified;
 use crate::checker::linearizability::{self, Seen};
 use crate::checker::promises::Promises;
 use crate::checker::promptness::Promptness;
+use crate::checker::reads::Reads;
 use crate::checker::self_contradiction::SelfContradiction;
 use crate::checker::speculation::{Done, Speculation};
 use crate::checker::stability::Stability;
@@ -27,7 +28,7 @@ use crate::summary::{FINDINGS, Summary};
 use crate::swarm::{Disturbance, Options};
 use crate::time::Micros;
 use pentarchy_core::Bytes;
-use pentarchy_core::ballot::Justification;
+use pentarchy_core::ballot::{ANSWER, Ballot, Justification};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Handover;
@@ -68,6 +69,7 @@ pub struct Oracle {
     contradictions: SelfContradiction,
     justified: Justified,
     promises: Promises,
+    reads: Reads,
     handover: EpochHandover,
     events_told: Events,
     speculation: Speculation,
@@ -118,6 +120,7 @@ impl Oracle {
             contradictions: SelfContradiction::default(),
             justified: Justified::new(membership, options.byzantine.len()),
             promises: Promises::default(),
+            reads: Reads::new(membership),
             handover: EpochHandover::new(membership.clone()),
             events_told: Events::default(),
             speculation: Speculation::default(),
@@ -139,6 +142,7 @@ impl Oracle {
     pub const fn judge_by(&mut self, justification: Justification) {
         self.justified.judge_by(justification);
         self.promises.judge_by(justification.to_be_shown);
+        self.reads.judge_by(justification.to_be_shown);
     }
 
     /// A replica did something. Of faulty ones only the device is believed.
@@ -187,6 +191,7 @@ impl Oracle {
             Observation::Entered { view, reason } => {
                 self.highest_view = self.highest_view.max(*view);
                 self.justified.entered(replica, *view)?;
+                self.reads.entered(replica);
                 self.stability.entered(replica, *view)?;
                 self.deposition.entered(replica, *view, reason, now)?;
             }
@@ -204,6 +209,16 @@ impl Oracle {
                 }
                 self.justified.said(replica, ballots)?;
                 self.promises.said(replica, ballots, shows.as_deref())?;
+                self.reads.said(replica, ballots);
+            }
+            Observation::Supports { slot, place } => {
+                self.reads.told(replica, *slot, place.is_none());
+                let ballots = place.map(|it| Ballot::of_slot(ANSWER, it.view, it.slot, it.history));
+                self.promises.said(replica, ballots.as_slice(), None)?;
+            }
+            Observation::Queried { client, number } => self.reads.asked(replica, *client, *number),
+            Observation::Answered { client, number, state } => {
+                self.reads.answered(replica, (*client, *number), *state)?;
             }
             Observation::Confirmed { place } => self.confirmed(replica, *place)?,
             Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
@@ -234,6 +249,7 @@ impl Oracle {
         self.contradictions.in_epoch(replica, membership.epoch);
         self.justified.began(replica, membership);
         self.promises.in_epoch(replica, membership.epoch);
+        self.reads.began(replica, membership);
         self.deposition.begins(replica);
         audit.note(membership.epoch.0, 33, u64::from(replica.0), &state.0);
         self.handover.began(replica, membership)?;
@@ -310,6 +326,7 @@ impl Oracle {
         self.speculation.reset(replica);
         self.contradictions.restarted(replica);
         self.promises.restarted(replica);
+        self.reads.restarted(replica);
         self.deposition.begins(replica);
         self.handover.restarted(replica);
     }
@@ -321,6 +338,7 @@ impl Oracle {
         self.contradictions.in_epoch(replica, epoch);
         self.justified.in_epoch(replica, epoch);
         self.promises.in_epoch(replica, epoch);
+        self.reads.resumed(replica, epoch);
         self.deposition.begins(replica);
         self.handover.resumed(replica, epoch, slot);
         self.at_most_once.resumed(replica, slot);

@@ -7,6 +7,7 @@ use super::table::Table;
 use crate::common::certificate::{Check, CheckpointProof, Vouched};
 use alloc::vec::Vec;
 use pentarchy_core::auth::Signature;
+use pentarchy_core::ballot::Shown;
 use pentarchy_core::digest::{Digest, Domain, Hasher};
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::limits::{REPLICAS_MAX, WINDOW_SLOTS};
@@ -261,6 +262,15 @@ impl ViewChange {
             (slot, history)
         });
         core::iter::once(first).chain(behind)
+    }
+
+    /// What it shows of the answers of its author. What a checkpoint contradicts that is stable
+    /// counts for nothing.
+    pub(super) fn answers(&self) -> Shown {
+        let (view, stable) = (self.last_view(), self.stable.slot);
+        let since = if self.contradicted.is_some() { self.view } else { view };
+        let slots = self.histories().map(|(slot, history)| (slot, view, history)).collect();
+        Shown { pillar: 0, view: self.view, since, stable, slots }
     }
 
     /// Whether it shows this history, or is so far ahead that it need not.

@@ -2,7 +2,9 @@
 //! stands apart from the code that counts: see
 //! [`pentarchy_core::protocol::Protocol::JUSTIFICATION`].
 
-use pentarchy_core::ballot::{Grounds, Justification, Reach, all_but_faulty, byzantine_quorum};
+use pentarchy_core::ballot::{
+    ANSWER, Grounds, Justification, Reach, all_but_faulty, byzantine_quorum,
+};
 
 const STABLE: Grounds =
     Grounds { kind: "checkpoint", voters: byzantine_quorum, reach: Reach::Slot };
@@ -19,5 +21,5 @@ pub const JUSTIFICATION: Justification = Justification {
     ],
     of_stable: &[STABLE],
     of_ballot: &[],
-    to_be_shown: None,
+    to_be_shown: Some(ANSWER),
 };

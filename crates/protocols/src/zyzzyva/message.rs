@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use pentarchy_core::auth::Auth;
-use pentarchy_core::ballot::Ballot;
+use pentarchy_core::ballot::{Ballot, Shown};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{ReplicaSet, Slot, View};
@@ -186,6 +186,13 @@ impl protocol::Message for Message {
             | Self::Misbehaviour(_)
             | Self::Vouch { .. }
             | Self::Certificate(_) => {}
+        }
+    }
+
+    fn shows(&self) -> Option<Shown> {
+        match self {
+            Self::ViewChange(change) => Some(change.answers()),
+            _ => None,
         }
     }
 

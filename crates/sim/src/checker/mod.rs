@@ -22,6 +22,7 @@ pub mod liveness;
 pub mod moving_on;
 pub mod promises;
 pub mod promptness;
+pub mod reads;
 pub mod self_contradiction;
 pub mod speculation;
 pub mod stability;

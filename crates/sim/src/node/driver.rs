@@ -2,6 +2,7 @@
 //! does what it does, for those that watch.
 
 use super::{Act, SharedDevice, SharedKept};
+use crate::node::informed::Informed;
 use crate::observation::Observation;
 use crate::packet::{Address, Packet};
 use crate::service::Journal;
@@ -55,6 +56,8 @@ pub(super) struct Watch {
     pub handed: BTreeMap<ReplicaId, Position>,
     /// What clients are told of what is observed next.
     notices: Notices,
+    /// Of which slots its clients know.
+    informed: Informed,
     /// What the core of a faulty replica said in the present event.
     pub said: Vec<Bytes>,
     /// Clients on whose links the machine hung up in the present event.
@@ -91,6 +94,7 @@ impl Watch {
             checked: 0,
             handed: BTreeMap::new(),
             notices: Notices::default(),
+            informed: Informed::default(),
             said: Vec::new(),
             hung_up: Vec::new(),
             down: BTreeSet::new(),
@@ -239,10 +243,14 @@ impl SimDriver<'_> {
     fn executes(&mut self, seen: &Observed<'_>) {
         match *seen {
             Observed::Executed { slot, batch } => {
+                self.watch.informed.ran(slot, batch);
                 self.saw(Observation::Executed { slot, batch: batch.clone() });
                 self.tells();
             }
-            Observed::Speculated { place, batch } => self.speculated(place, batch),
+            Observed::Speculated { place, batch } => {
+                self.watch.informed.ran(place.slot, batch);
+                self.speculated(place, batch);
+            }
             Observed::Committed(upto) => {
                 self.saw(Observation::Committed { upto });
                 self.tells();
@@ -300,6 +308,8 @@ impl Driver for SimDriver<'_> {
             && !self.watch.is_dead()
             && !self.watch.down.contains(&Address::Client(index))
         {
+            let supports = self.watch.informed.tell(client, message);
+            self.out.extend(supports.map(Act::Saw));
             let packet = Packet::ToClient(message.to_bytes());
             self.out.push(Act::Send { to: Address::Client(index), packet });
         }
@@ -373,6 +383,12 @@ impl Driver for SimDriver<'_> {
                 self.saw(Observation::Rejected { from: Address::Replica(peer), why });
             }
             Observed::Answered(client, replies) => self.answers(client, replies),
+            Observed::Query(client, number) => {
+                self.saw(Observation::Queried { client: *client, number });
+            }
+            Observed::Answer(client, number, state) => {
+                self.saw(Observation::Answered { client: *client, number, state });
+            }
             Observed::Told { message: ToClient::Committed(place), executed } => {
                 if place.slot <= executed {
                     self.saw(Observation::Confirmed { place: *place });

@@ -335,6 +335,9 @@ impl Scene {
             Observation::Reported(evidence) => format!("reports {evidence:?}"),
             Observation::Certified { .. }
             | Observation::Confirmed { .. }
+            | Observation::Supports { .. }
+            | Observation::Queried { .. }
+            | Observation::Answered { .. }
             | Observation::Left { .. }
             | Observation::Rests { .. }
             | Observation::Found(_)

@@ -157,6 +157,13 @@ impl World<'_> {
                 let numbers: Vec<u64> = replies.iter().map(|reply| reply.number).collect();
                 format!("replies to {client} {numbers:?}")
             }
+            Observation::Supports { slot, .. } => format!("a client knows of {slot} from it"),
+            Observation::Queried { client, number } => {
+                format!("has to answer {client} query {number}")
+            }
+            Observation::Answered { client, number, state } => {
+                format!("answers {client} query {number} from {state}")
+            }
             Observation::Told { client, number, .. } => format!("tells {client} event {number}"),
             Observation::Certified { ui, .. } => format!("certifies {:?}", ui.position),
             Observation::Checkpointed { slot, state } => format!("has {state} at {slot}"),

@@ -1,0 +1,54 @@
+//! Of which slots a replica has told clients: what has left it, and not what waits for its disk.
+
+use crate::observation::Observation;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::ids::{ClientId, Slot, View};
+use pentarchy_core::ports::client::ToClient;
+use std::collections::BTreeMap;
+
+/// See the [module](self).
+#[derive(Default)]
+pub(super) struct Informed {
+    /// Where the replica executed each request.
+    ran_at: BTreeMap<(ClientId, u64), Slot>,
+    /// The highest slot of which it told a client what is final.
+    told: Slot,
+    /// The highest of which it told one what may be taken back, in the highest view.
+    open: (View, Slot),
+}
+
+impl Informed {
+    /// The replica executed a batch.
+    pub fn ran(&mut self, slot: Slot, batch: &Batch) {
+        for envelope in &batch.envelopes {
+            let requests = envelope.requests.iter();
+            self.ran_at.extend(requests.map(|it| ((envelope.client, it.number), slot)));
+        }
+    }
+
+    /// A message leaves for a client. What it says of slots, if that is more than all before said.
+    pub fn tell(&mut self, client: &ClientId, message: &ToClient) -> Option<Observation> {
+        let ran_at = |number: u64| self.ran_at.get(&(*client, number)).copied();
+        let (slot, place) = match message {
+            ToClient::Replies { replies, .. } => {
+                (replies.iter().filter_map(|it| ran_at(it.number)).max()?, None)
+            }
+            ToClient::Digests { digests, .. } => {
+                (digests.iter().filter_map(|it| ran_at(it.number)).max()?, None)
+            }
+            ToClient::Speculative { place, .. } | ToClient::SpeculativeDigests { place, .. } => {
+                (place.slot, Some(*place))
+            }
+            _ => return None,
+        };
+        let is_new = match place {
+            Some(place) => (place.view, place.slot) > self.open,
+            None => slot > self.told,
+        };
+        match place {
+            Some(place) => self.open = self.open.max((place.view, place.slot)),
+            None => self.told = self.told.max(slot),
+        }
+        is_new.then_some(Observation::Supports { slot, place })
+    }
+}
