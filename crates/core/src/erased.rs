@@ -71,6 +71,16 @@ pub struct Outgoing {
     message: Arc<dyn Any + Send + Sync>,
 }
 
+fn outgoing<M: Message>(message: M, domain: &Domain) -> Outgoing {
+    Outgoing {
+        auth: message.auth(),
+        digest: message.statement(domain),
+        body: message.to_bytes(),
+        kind: message.kind(),
+        message: Arc::new(Arc::new(message)),
+    }
+}
+
 /// [`Event`] without its type.
 #[derive(Clone)]
 pub enum CoreEvent {
@@ -201,6 +211,13 @@ pub trait ReplicaCore: Send {
         Vec::new()
     }
 
+    /// What the host would have to authenticate if this core said what these bytes say; none if they
+    /// are no message. It is how a faulty replica says in the simulator what its core does not.
+    fn compose(&self, body: &Bytes) -> Option<Outgoing> {
+        let _ = body;
+        None
+    }
+
     /// Adds the whole state to a hash.
     fn fingerprint(&self, hasher: &mut dyn Hasher);
 
@@ -317,14 +334,7 @@ impl<P: Protocol<Input = Input, Output = Output>> Erased<P> {
             out.push(match effect {
                 Effect::Persist(_) if !self.persists => continue,
                 Effect::Send { to, message } => {
-                    let outgoing = Outgoing {
-                        auth: message.auth(),
-                        digest: message.statement(&self.domain),
-                        body: message.to_bytes(),
-                        kind: message.kind(),
-                        message: Arc::new(Arc::new(message)),
-                    };
-                    CoreEffect::Send { to, outgoing }
+                    CoreEffect::Send { to, outgoing: outgoing(message, &self.domain) }
                 }
                 Effect::Relay { to, message } => {
                     let kind = message.message.kind();
@@ -483,6 +493,10 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
             Self::incoming(Verified::recalled(by, tag, &self.domain, message))
         };
         self.core.asks_to_leave().into_iter().map(said).collect()
+    }
+
+    fn compose(&self, body: &Bytes) -> Option<Outgoing> {
+        P::Message::from_bytes(body).ok().map(|message| outgoing(message, &self.domain))
     }
 
     fn fingerprint(&self, mut hasher: &mut dyn Hasher) {

@@ -173,7 +173,8 @@ impl<D: Disk> Machine<'_, D> {
             return;
         }
         self.engine.counters.client_queries += 1;
-        driver.observe(Observed::Answer(&client, number, self.executor.executed()));
+        let state = (self.executor.executed(), self.executor.is_speculative());
+        driver.observe(Observed::Answer(&client, number, state));
         self.answer_query(client, ToClient::Answer { number, result }, driver);
     }
 

@@ -60,8 +60,8 @@ pub enum Observed<'a> {
     Answered(&'a ClientId, &'a [Reply]),
     /// A client's query came, which this number has.
     Query(&'a ClientId, u64),
-    /// A query is answered from the state of this slot.
-    Answer(&'a ClientId, u64, Slot),
+    /// A query is answered from the state of this slot; true if that may be taken back.
+    Answer(&'a ClientId, u64, (Slot, bool)),
     /// A client is told something that rests on what was kept before.
     Told {
         /// What it is told.

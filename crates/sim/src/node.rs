@@ -41,6 +41,7 @@ mod kept;
 mod leaving;
 mod lies;
 mod means;
+mod parrot;
 mod usurp;
 
 pub use acts::Act;
@@ -51,6 +52,7 @@ pub use leaving::stands;
 pub use lies::{Fault, Lying};
 use means::Means;
 pub use means::OneDevice;
+pub use parrot::Parrot;
 pub use usurp::Usurping;
 
 /// A replica without a clock and without a network.
@@ -488,6 +490,7 @@ impl<'f> ReplicaNode<'f> {
         self.lie(now, out);
         self.usurp(out);
         self.impersonate(out);
+        self.repeat(out);
     }
 
     /// Lets a liar know what another replica said, and what was said about epochs.
@@ -501,6 +504,7 @@ impl<'f> ReplicaNode<'f> {
                     && self.core().open_new(&self.keys(), peer, wire).is_ok() =>
             {
                 self.overhear(wire);
+                self.teach(wire);
             }
             Packet::Epochs(wire) => {
                 let Ok(message) = epochs::Message::from_bytes(wire) else { return };

@@ -145,8 +145,8 @@ pub enum Observation {
         client: ClientId,
         /// Its number.
         number: u64,
-        /// The last slot that was executed.
-        state: Slot,
+        /// The last slot that was executed, and whether that may be taken back.
+        state: (Slot, bool),
     },
     /// It told a client an event.
     Told {

@@ -16,6 +16,7 @@ use pentarchy_core::protocol::{Rules, Timeouts, Tuning};
 
 mod changes;
 mod forks;
+mod habits;
 mod installs;
 mod losses;
 mod reads;
@@ -292,6 +293,9 @@ impl Options {
         }
         if may {
             options.draw_collusion(&mut aside);
+        }
+        if may && !options.is_steady() {
+            options.draw_habits(&mut Rng::new(services.next_u64().rotate_left(31)));
         }
         options.has_store = services.percent(STORES_PERCENT);
         if !rules.fault_model.lies() {

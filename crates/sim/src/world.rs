@@ -13,7 +13,7 @@ use crate::devices::SimDevices;
 use crate::factories::{ClientSetup, Factories};
 use crate::hostile::HostileClient;
 use crate::network::{Cut, Network};
-use crate::node::{Act, Fault, Impostor, Lying, ReplicaNode, SharedDevice, Usurping};
+use crate::node::{Act, Fault, Impostor, Lying, Parrot, ReplicaNode, SharedDevice, Usurping};
 use crate::oracle::Oracle;
 use crate::packet::{Address, Packet};
 use crate::rng::Rng;
@@ -391,7 +391,13 @@ impl<'a> World<'a> {
             Behaviour::Impostor { rate_ppm } => Some(Impostor::new(rng.fork(), *rate_ppm)),
             _ => None,
         });
-        Some(Fault { lying, usurping, impostor })
+        let parrot = behaviours.iter().find_map(|behaviour| match behaviour {
+            Behaviour::Parrot { alone, rate_ppm } => {
+                Some(Parrot::new(rng.fork(), *alone, *rate_ppm))
+            }
+            _ => None,
+        });
+        Some(Fault { lying, usurping, impostor, parrot })
     }
 
     fn add_clients(

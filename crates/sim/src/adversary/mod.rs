@@ -10,6 +10,7 @@ use pentarchy_core::ids::{ClientId, ReplicaSet};
 use pentarchy_core::protocol::Timeouts;
 
 mod alternate;
+mod busy;
 mod corrupt;
 mod delay;
 mod desert;
@@ -24,6 +25,7 @@ mod silent;
 mod starve;
 
 pub use alternate::Alternate;
+pub use busy::Busy;
 pub use corrupt::Corrupt;
 pub use delay::Delayer;
 pub use desert::Desert;
@@ -57,6 +59,12 @@ pub trait Adversary: Send {
         true
     }
 
+    /// What the sender of a packet is answered with, in place of what the honest replica inside
+    /// would answer; none if it is to have the packet.
+    fn turns_down(&mut self, _packet: &Packet) -> Option<Packet> {
+        None
+    }
+
     /// Whether the honest replica inside leads the view that it is in, or wants to enter.
     fn leads(&mut self, _leads: bool) {}
 }
@@ -80,6 +88,10 @@ impl Adversary for Chain {
 
     fn hears(&mut self, from: Address, packet: &Packet, rng: &mut Rng) -> bool {
         self.0.iter_mut().all(|adversary| adversary.hears(from, packet, rng))
+    }
+
+    fn turns_down(&mut self, packet: &Packet) -> Option<Packet> {
+        self.0.iter_mut().find_map(|adversary| adversary.turns_down(packet))
     }
 
     fn leads(&mut self, leads: bool) {
@@ -162,6 +174,16 @@ pub enum Behaviour {
         /// In how many of a million rounds.
         rate_ppm: u32,
     },
+    /// See [`Busy`].
+    Busy,
+    /// Repeats what others say as if it said so itself, and changes bytes of it
+    /// ([`crate::node::Parrot`]).
+    Parrot {
+        /// Says nothing else.
+        alone: bool,
+        /// In how many of a million rounds.
+        rate_ppm: u32,
+    },
     /// Takes part as it should for a while, and keeps what it hears. Then its protocol's forger
     /// says beside it what can be made of that.
     Lurk {
@@ -180,7 +202,8 @@ pub enum Behaviour {
 }
 
 /// How many kinds of behaviour there are that take part in every drawing. An impostor comes on top
-/// of the others, where clients use sessions, and those that mislead are in worlds of readers.
+/// of the others, where clients use sessions, those that mislead are in worlds of readers, and the
+/// full ones and parrots in worlds of their own.
 pub const BEHAVIOURS: u64 = 13;
 
 impl Behaviour {
@@ -239,6 +262,8 @@ impl Behaviour {
             Self::Twin => "twin",
             Self::Usurp { .. } => "usurp",
             Self::Impostor { .. } => "impostor",
+            Self::Busy => "busy",
+            Self::Parrot { .. } => "parrot",
             Self::Lurk { .. } => "lurk",
             Self::Forge { alone: true, .. } => "forge_alone",
             Self::Forge { .. } => "forge",
@@ -265,10 +290,12 @@ impl Behaviour {
             }
             Self::Alternate => Box::new(Alternate::default()),
             Self::Poison { rate_ppm } => Box::new(Poison::new(rate_ppm)),
+            Self::Busy => Box::new(Busy),
             Self::Rot { .. }
             | Self::Twin
             | Self::Usurp { .. }
             | Self::Impostor { .. }
+            | Self::Parrot { .. }
             | Self::Lurk { .. }
             | Self::Forge { .. } => return None,
         })

@@ -1,5 +1,6 @@
-//! From which states correct replicas answer queries, by two rules of `docs/reads.md`:
+//! From which states correct replicas answer queries, by the rules of `docs/reads.md`:
 //!
+//! - none may be taken back, and none is older than the first state of its epoch;
 //! - none is older than what the replica had told clients before, also after a crash from which it
 //!   goes on, and after a rollback. Once it enters another view it is known which of what might be
 //!   taken back counts;
@@ -32,7 +33,7 @@ pub struct Reads {
 #[derive(Default)]
 struct Said {
     epoch: Epoch,
-    /// The highest slot of which it told a client what is final.
+    /// The highest slot of which it told a client what is final, or on which its epoch rests.
     told: Slot,
     /// The same of what may be taken back, in its view.
     told_open: Slot,
@@ -89,7 +90,8 @@ impl Reads {
         said.asked.entry((client, number)).or_insert(said.voted);
     }
 
-    /// A correct replica answers a query from the state of this slot.
+    /// A correct replica answers a query from the state of this slot; with `is_open` from one that
+    /// may be taken back.
     ///
     /// # Errors
     /// If that state may miss what a client knows.
@@ -97,21 +99,20 @@ impl Reads {
         &mut self,
         replica: ReplicaId,
         (client, number): (ClientId, u64),
-        state: Slot,
+        (state, is_open): (Slot, bool),
     ) -> Verdict {
         let said = self.said.entry(replica).or_default();
         let voted = said.asked.remove(&(client, number)).unwrap_or_default();
         let told = said.told.max(said.told_open);
         let missed = [(told, "told clients of"), (voted, "voted to commit")];
-        match missed.into_iter().find(|(slot, _)| *slot > state) {
-            None => Ok(()),
-            Some((slot, what)) => {
-                let detail = format!(
-                    "{replica} answers {client}#{number} from {state}, though it had {what} {slot}"
-                );
-                Err(Broken::new(PROPERTY, detail))
-            }
-        }
+        let missed = missed.into_iter().find(|(slot, _)| *slot > state);
+        let why = match missed {
+            Some((slot, what)) => format!("though it had {what} {slot}"),
+            None if is_open => "which may be taken back".to_owned(),
+            None => return Ok(()),
+        };
+        let detail = format!("{replica} answers {client}#{number} from {state}, {why}");
+        Err(Broken::new(PROPERTY, detail))
     }
 
     /// A replica is in another epoch. Its first state has all that clients could rely on.
@@ -120,8 +121,7 @@ impl Reads {
         self.bases.insert(membership.epoch, base);
         let said = self.said.entry(replica).or_default();
         if said.epoch != membership.epoch {
-            let told = said.told.min(base);
-            *said = Said { epoch: membership.epoch, told, ..Said::default() };
+            *said = Said { epoch: membership.epoch, told: base, ..Said::default() };
         }
     }
 
@@ -132,7 +132,7 @@ impl Reads {
         let base = self.bases.get(&epoch).copied().unwrap_or_default();
         *said = match said.epoch == epoch {
             true => Said { epoch, told: said.told, told_open: said.told_open, ..Said::default() },
-            false => Said { epoch, told: said.told.min(base), ..Said::default() },
+            false => Said { epoch, told: base, ..Said::default() },
         };
     }
 
@@ -172,7 +172,13 @@ mod tests {
     }
 
     fn answers(checker: &mut Reads, number: u64, state: u64) -> Verdict {
-        checker.answered(ME, (CLIENT, number), Slot(state))
+        checker.answered(ME, (CLIENT, number), (Slot(state), false))
+    }
+
+    #[test]
+    fn no_answer_is_from_what_may_be_taken_back() {
+        let broken = checker(3, 1).answered(ME, (CLIENT, 1), (Slot(9), true)).unwrap_err();
+        assert!(broken.detail.contains("may be taken back"), "{broken}");
     }
 
     #[test]
@@ -220,7 +226,7 @@ mod tests {
     #[test]
     fn an_epoch_begins_with_all_that_clients_could_rely_on() {
         let mut checker = checker(4, 1);
-        checker.told(ME, Slot(9), true);
+        checker.told(ME, Slot(5), true);
         checker.said(ME, &commit(0, 9));
         let next = Membership { epoch: Epoch(1), ..membership(1, 4, 1) };
         checker.began(

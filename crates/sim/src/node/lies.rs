@@ -26,6 +26,8 @@ pub struct Fault {
     pub usurping: Option<super::Usurping>,
     /// How it speaks in clients' names, if it does.
     pub impostor: Option<super::Impostor>,
+    /// How it repeats what others say, if it does.
+    pub parrot: Option<super::Parrot>,
 }
 
 /// A liar in the place of a core, or beside one.
@@ -85,8 +87,10 @@ impl ReplicaNode<'_> {
 
     /// Whether the core inside is kept from everything.
     pub(super) fn is_mute(&self) -> bool {
-        let lying = self.faulty.as_ref().and_then(|faulty| faulty.lying.as_ref());
-        lying.is_some_and(|lying| lying.alone)
+        self.faulty.as_ref().is_some_and(|Fault { lying, parrot, .. }| {
+            let is_mute = lying.as_ref().is_some_and(|lying| lying.alone);
+            is_mute || parrot.as_ref().is_some_and(super::Parrot::is_alone)
+        })
     }
 
     /// Lets the liar know what its own core said, which was in this epoch. In another one, the liar
@@ -234,7 +238,8 @@ mod tests {
             quiet_ms: 0,
             began: None,
         };
-        let faulty = Some(Fault { lying: Some(lying), usurping: None, impostor: None });
+        let faulty =
+            Some(Fault { lying: Some(lying), usurping: None, impostor: None, parrot: None });
         let parts = Parts::of_one_epoch(me, &membership, keys, core, executes);
         let mut acts = Vec::new();
         let mut node = ReplicaNode::new(Parts { faulty, ..parts }, 0, &mut acts);

@@ -16,7 +16,7 @@
 //! Habits: `silent(to clients too)`, `selective(friends,answers clients)`, `delay(least,up to)`,
 //! `desert`, `replay(ppm)`, `corrupt(ppm)`, `liar`, `mislead`, `starve(client)`, `alternate`,
 //! `poison(ppm)`, `rot(every)`, `twin`, `forge(alone,ppm)`, `lurk(quiet ms,ppm)`, `usurp(ppm)`,
-//! `impostor(ppm)`.
+//! `impostor(ppm)`, `busy`, `parrot(alone,ppm)`.
 //!
 //! Disturbances: `crash(whom)`, `counter_dies(whom)`, `restart(whom,after)`, `pause(whom,us)`,
 //! `stop(whom,points,us)` and likewise `disk_fails`, `disk_full`, `disk_rots`, `disk_misdirects`
@@ -291,6 +291,8 @@ fn habit_text(habit: Behaviour) -> String {
         Behaviour::Twin => "twin".to_owned(),
         Behaviour::Usurp { rate_ppm } => format!("usurp({rate_ppm})"),
         Behaviour::Impostor { rate_ppm } => format!("impostor({rate_ppm})"),
+        Behaviour::Busy => "busy".to_owned(),
+        Behaviour::Parrot { alone, rate_ppm } => format!("parrot({},{rate_ppm})", u8::from(alone)),
         Behaviour::Lurk { quiet_ms, rate_ppm } => format!("lurk({quiet_ms},{rate_ppm})"),
         Behaviour::Forge { alone, rate_ppm } => format!("forge({},{rate_ppm})", u8::from(alone)),
     }
@@ -582,6 +584,8 @@ impl<'a> Call<'a> {
             "impostor" => (Behaviour::Impostor { rate_ppm: self.ppm(0)? }, 1),
             "rot" => (Behaviour::Rot { every: self.number(0, PPM)?.max(1) }, 1),
             "twin" => (Behaviour::Twin, 0),
+            "busy" => (Behaviour::Busy, 0),
+            "parrot" => (Behaviour::Parrot { alone: self.flag(0)?, rate_ppm: self.ppm(1)? }, 2),
             "lurk" => {
                 (Behaviour::Lurk { quiet_ms: self.number(0, HOUR_US)?, rate_ppm: self.ppm(1)? }, 2)
             }

@@ -162,7 +162,7 @@ impl World<'_> {
                 format!("has to answer {client} query {number}")
             }
             Observation::Answered { client, number, state } => {
-                format!("answers {client} query {number} from {state}")
+                format!("answers {client} query {number} from {}", state.0)
             }
             Observation::Told { client, number, .. } => format!("tells {client} event {number}"),
             Observation::Certified { ui, .. } => format!("certifies {:?}", ui.position),

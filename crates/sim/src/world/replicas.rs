@@ -2,7 +2,7 @@
 
 use super::log::What;
 use super::{Armed, Happening, World};
-use crate::adversary::{Adversary as _, Departure};
+use crate::adversary::{Adversary as _, Busy, Departure};
 use crate::checker::moving_on::Timers;
 use crate::checker::{Verdict, bounds, counter_loss, leaving};
 use crate::hearing::Hearing;
@@ -15,9 +15,7 @@ use crate::time::Micros;
 use pentarchy_core::Bytes;
 use pentarchy_core::authored;
 use pentarchy_core::ids::{Millis, ReplicaId};
-use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::protocol::{Delay, TimerKey};
-use pentarchy_core::wire::Wire;
 use pentarchy_storage::kept::Job;
 
 /// Syncs that saving a state takes: of two files, and their folder.
@@ -67,8 +65,12 @@ impl World<'_> {
         {
             return Ok(());
         }
+        if let Some(answer) = replica.adversary.as_mut().and_then(|it| it.turns_down(&packet)) {
+            self.transmit(to, from, answer);
+            return Ok(());
+        }
         let full = replica.rng.chance(self.options.busy_ppm) && !self.healed;
-        if let Some(busy) = busy(&packet).filter(|_| full) {
+        if let Some(busy) = Busy::answer(&packet).filter(|_| full) {
             self.transmit(to, from, busy);
             return Ok(());
         }
@@ -385,17 +387,6 @@ impl World<'_> {
 fn kind_of(wire: &Bytes) -> Option<u8> {
     let (_, _, mut body) = authored::divide(wire).ok()?;
     body.u8().ok()
-}
-
-fn busy(packet: &Packet) -> Option<Packet> {
-    let Packet::ToReplica(bytes) = packet else { return None };
-    match ToReplica::from_bytes(bytes) {
-        Ok(ToReplica::Request(envelope)) => {
-            let number = envelope.requests.first()?.number;
-            Some(Packet::ToClient(ToClient::Busy { number }.to_bytes()))
-        }
-        _ => None,
-    }
 }
 
 /// How many of these acts their event caused. What waited for a slow disk leaves all at once, each
