@@ -396,8 +396,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "frame.answers-having-gone-back",
         "queries are answered from before what was taken back",
-    )
-    .scheduled(),
+    ),
     mutant("hybster.decide-with-f", "f commitments decide a slot"),
     mutant("hybster.flight-leaks", "a decided proposal stays counted as under way"),
     mutant("hybster.prepare-of-any-view", "a PREPARE of another view counts in this one"),
@@ -555,6 +554,10 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "executor.reads-what-may-be-taken-back",
         "queries are answered from what may still be taken back",
+    ),
+    mutant(
+        "minzyzzyva.late-orders-complete-nothing",
+        "commitments that came before their order are not counted when it comes",
     )
     .scheduled(),
     mutant("kv.clock-not-noted", "a checkpoint has the clock of the store as it began"),

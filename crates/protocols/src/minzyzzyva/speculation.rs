@@ -234,6 +234,15 @@ impl<W: Views> OnUsig<Ordered<W>> {
         }
     }
 
+    /// It is known what a slot orders. A commitment to it that came before counts from now on, also
+    /// for the slots before it: a replica that waits behind a checkpoint executes nothing by which
+    /// it would notice, and whoever committed does not say it in another way.
+    pub(super) fn note_prepare(&mut self, out: &mut Effects<Self>) {
+        if !mutant!("minzyzzyva.late-orders-complete-nothing") {
+            self.check_final(out);
+        }
+    }
+
     /// The last slot of the view that was entered last to which, or to a later one, a quorum
     /// committed.
     pub(super) fn proven(&self) -> Slot {

@@ -104,6 +104,10 @@ impl<W: Views> Variant for Ordered<W> {
         replica.note_commit(author, slot, out);
     }
 
+    fn on_prepare(replica: &mut OnUsig<Self>, out: &mut Effects<OnUsig<Self>>) {
+        replica.note_prepare(out);
+    }
+
     fn on_enter(replica: &mut OnUsig<Self>, out: &mut Effects<OnUsig<Self>>) {
         replica.check_final(out);
     }

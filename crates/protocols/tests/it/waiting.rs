@@ -244,6 +244,33 @@ fn others_commit_with_who_is_asked() {
     assert_eq!(mutant::with(Some("minzyzzyva.commits-alone"), run), 0);
 }
 
+/// Two of five are down. A backup that waits behind a checkpoint until that is final hears that
+/// another one committed to a later slot, and only then what that slot orders. Nobody else is going
+/// to commit, and the other one committed to the checkpoint's slot by this.
+#[test]
+fn an_order_that_comes_behind_a_commitment_to_it_makes_it_count() {
+    let run = || {
+        let tuning = Tuning { checkpoint_slots: 2, window_slots: 8, ..Tuning::default() };
+        let mut net = Net::<MinZyzzyva>::new(5, &[3, 4], tuning);
+        net.loses = |to, message| to == 1 && is_commit(message);
+        (1..3).for_each(|number| net.order(0, &envelope(1, number, 8)));
+        assert_eq!((net.status(1).committed, net.status(2).committed), (Slot(0), Slot(2)));
+        net.loses =
+            |to, message| to == 1 && matches!(message, Message::Order(Order::Prepare { .. }));
+        let third = envelope(1, 3, 8);
+        net.order(0, &third);
+        net.says(&third, 2, Message::Settle { view: View(0), slot: Slot(3) });
+        net.settle();
+        assert_eq!(net.status(1).committed, Slot(0));
+        net.loses = |_, _| false;
+        net.run(Timeouts::default().request_ms * 4);
+        (net.status(1).committed, net.status(1).stable)
+    };
+    assert_eq!(run(), (Slot(3), Slot(2)));
+    let bug = Some("minzyzzyva.late-orders-complete-nothing");
+    assert_eq!(mutant::with(bug, run), (Slot(0), Slot(0)));
+}
+
 /// Two of five committed, and a liar did to something else.
 #[test]
 fn a_commitment_to_something_else_makes_nothing_final() {

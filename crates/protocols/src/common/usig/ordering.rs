@@ -57,6 +57,7 @@ impl<V: Variant> OnUsig<V> {
             Order::Prepare { .. } => {
                 let taken_over = self.taken_over();
                 if self.slots.on_prepare(&mut self.frame, verified, taken_over, out) {
+                    V::on_prepare(self, out);
                     self.bodies_changed(out);
                 }
                 self.leave(out);

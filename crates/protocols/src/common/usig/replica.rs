@@ -128,6 +128,11 @@ pub trait Variant: Value {
         let _ = (replica, author, slot, out);
     }
 
+    /// It is known what a slot orders, to which others may have committed before.
+    fn on_prepare(replica: &mut OnUsig<Self>, out: &mut Effects<OnUsig<Self>>) {
+        let _ = (replica, out);
+    }
+
     /// A replica committed to what the view took over.
     fn on_enter(replica: &mut OnUsig<Self>, out: &mut Effects<OnUsig<Self>>) {
         let _ = (replica, out);
