@@ -1,11 +1,9 @@
 //! How messages convince: what is asked of keys ([`Auth`]), what was made ([`AuthTag`]), and proof
 //! that it was checked ([`Verified`]).
 
-use crate::authored;
 use crate::counter::{Instance, Position, TrustedMac, Ui};
 use crate::digest::Digest;
 use crate::ids::ReplicaId;
-use crate::limits::FRAME_BYTES_MAX;
 use crate::mac_vector::MacVector;
 use crate::request::Envelope;
 use crate::wire::{Malformed, Reader, Wire, Writer};
@@ -290,21 +288,6 @@ impl<M> Hash for Verified<M> {
         self.author.hash(state);
         self.tag.hash(state);
         self.digest.hash(state);
-    }
-}
-
-/// As a replica keeps it in its own log, where nothing has to be checked again. Never for the
-/// network: whoever decodes it believes it.
-impl<M: Wire> Wire for Verified<M> {
-    fn encode(&self, to: &mut Writer) {
-        self.digest.encode(to);
-        to.bytes(&self.wire);
-    }
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let digest = Digest::decode(from)?;
-        let wire = from.bytes(FRAME_BYTES_MAX)?;
-        let (author, tag, message) = authored::decode(&wire)?;
-        Ok(Self { author, tag, digest, message: Arc::new(message), wire, is_direct: false })
     }
 }
 

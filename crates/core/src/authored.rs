@@ -1,12 +1,16 @@
-//! A protocol's message as it goes over a channel: its author, how that convinces, and what it says.
+//! A protocol's message as it goes over a channel: its author, how that convinces, and what it
+//! says.
 //!
 //! ```text
 //! message := author:u16 tag body
 //! ```
 
-use crate::auth::AuthTag;
+use crate::auth::{AuthTag, Verified};
+use crate::digest::Digest;
 use crate::ids::ReplicaId;
+use crate::limits::FRAME_BYTES_MAX;
 use crate::wire::{Malformed, Reader, Wire, Writer};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
@@ -47,6 +51,21 @@ pub fn decode<M: Wire>(wire: &Bytes) -> Result<(ReplicaId, AuthTag, M), Malforme
     let (author, tag, mut from) = divide(wire)?;
     let message = M::decode(&mut from)?;
     from.finish().map(|()| (author, tag, message))
+}
+
+/// As a replica keeps it in its own log, where nothing has to be checked again. Never for the
+/// network: whoever decodes it believes it.
+impl<M: Wire> Wire for Verified<M> {
+    fn encode(&self, to: &mut Writer) {
+        self.digest.encode(to);
+        to.bytes(&self.wire);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let digest = Digest::decode(from)?;
+        let wire = from.bytes(FRAME_BYTES_MAX)?;
+        let (author, tag, message) = decode(&wire)?;
+        Ok(Self { author, tag, digest, message: Arc::new(message), wire, is_direct: false })
+    }
 }
 
 #[cfg(test)]

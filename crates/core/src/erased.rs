@@ -211,8 +211,8 @@ pub trait ReplicaCore: Send {
         Vec::new()
     }
 
-    /// What the host would have to authenticate if this core said what these bytes say; none if they
-    /// are no message. It is how a faulty replica says in the simulator what its core does not.
+    /// The message in these bytes, ready to be authenticated; none if they are no message of this
+    /// protocol. Only the simulator calls it, to have a faulty replica say what its core does not.
     fn compose(&self, body: &Bytes) -> Option<Outgoing> {
         let _ = body;
         None

@@ -112,8 +112,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("session.group-not-bound", "a device takes a tag that was made for another group"),
     mutant("epochs.handover-of-f", "f votes prove how an epoch ends"),
     mutant("epochs.begins-elsewhere", "an epoch begins where the one before began"),
-    mutant("epochs.reads-before-base", "queries are answered from before an epoch's first state")
-        .scheduled(),
+    mutant("epochs.reads-before-base", "queries are answered from before an epoch's first state"),
     mutant("roster.admits-another", "the device of the next member is admitted too"),
     mutant("roster.wait-stays", "members are admitted as often as they ask after a first wait"),
     mutant("admission.share-not-kept", "one more envelope of a flood is checked than is taken"),
@@ -154,8 +153,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("log.gap-taken-for-end", "what is written behind a hole counts as never written"),
     mutant("log.sealed-too-early", "a segment is sealed before there is a next one"),
     mutant("log.segments-removed-at-once", "segments are removed without a sync after each"),
-    mutant("log.life-not-counted", "a file that is used again has the marks of its life before")
-        .unclaimed(),
+    mutant("log.life-not-counted", "a file that is used again has the marks of its life before"),
     mutant("log.reused-before-whole", "a file gets the next segment's name before it is one")
         .unclaimed(),
     mutant("cold.not-checked", "what is read of a state in a file counts as what it was")
@@ -321,7 +319,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pbft.nothing-taken-over", "what a view takes over is forgotten as it is entered"),
     mutant("pbft.gaps-stay-open", "a view does not order nothing where nothing was prepared"),
     mutant("pbft.taken-over-not-voted-for", "nobody votes for what a view took over"),
-    mutant("pbft.leaving-not-kept", "that a view was left is not in the log").unclaimed(),
+    mutant("pbft.leaving-not-kept", "that a view was left is not in the log"),
     mutant("pbft-tentative.keeps", "what a view does not take over stays executed").unclaimed(),
     mutant("pbft.entry-not-kept", "how a view was entered is not in the log"),
     mutant("ingress.mac-not-checked", "a replica believes every trusted MAC that it receives"),
@@ -336,8 +334,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "minzyzzyva.own-state-taken-for-stable",
         "a stable state is taken for what was executed here",
-    )
-    .scheduled(),
+    ),
     mutant(
         "minzyzzyva.rests-unsettled",
         "what was executed last is not made final when nothing follows",
@@ -407,7 +404,7 @@ pub const MUTANTS: &[Mutant] = &[
         "what it lacks before a state does not keep a replica from committing above",
     )
     .scheduled(),
-    mutant("hybster.only-authors-repeat", "nobody passes on the PREPAREs of others").scheduled(),
+    mutant("hybster.only-authors-repeat", "nobody passes on the PREPAREs of others"),
     mutant("hybster.new-view-not-passed-on", "a NEW-VIEW is not sent again"),
     mutant("hybster.certificate-not-passed-on", "nobody gives others why it could leave")
         .scheduled(),
@@ -446,8 +443,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("hybster.omission-not-checked", "a VIEW-CHANGE may leave out commitments"),
     mutant("hybster.from-not-checked", "a VIEW-CHANGE may come from a view below its last word")
         .scheduled(),
-    mutant("hybster.members-not-checked", "a NEW-VIEW is believed whatever its members show")
-        .scheduled(),
+    mutant("hybster.members-not-checked", "a NEW-VIEW is believed whatever its members show"),
     mutant("hybster.lowest-origin", "a view follows from the lowest view that members come from")
         .specified(),
     mutant(
@@ -486,19 +482,17 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "zyzzyva.client-trusts-one-keeper",
         "a client acts once one replica keeps a certificate",
-    )
-    .scheduled(),
+    ),
     mutant("zyzzyva.one-doubt-is-enough", "one client has replicas vote for everything")
         .scheduled(),
     mutant("zyzzyva.commit-with-f", "f equal votes make a replica commit"),
-    mutant("zyzzyva.certificate-not-kept", "a certificate is not in the log").unclaimed(),
+    mutant("zyzzyva.certificate-not-kept", "a certificate is not in the log"),
     mutant("zyzzyva.final-with-f", "f COMMITs make a slot final"),
     mutant("zyzzyva.never-convicts", "contradicting orders prove nothing").unclaimed(),
     mutant("frame.waits-for-what-is-installed", "who waits goes on when a state has made it final"),
     mutant("frame.other-order-forgotten", "an objection to another order has no end of its own"),
     mutant("zyzzyva.order-not-kept", "what is executed is not in the log"),
-    mutant("zyzzyva.any-history-is-good", "an order is followed whatever history it names")
-        .unclaimed(),
+    mutant("zyzzyva.any-history-is-good", "an order is followed whatever history it names"),
     mutant("zyzzyva.cut-orders", "what was executed is lost with the log below a checkpoint"),
     mutant("zyzzyva.rests-unsettled", "what was executed becomes final at checkpoints only"),
     mutant(
@@ -558,6 +552,32 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "minzyzzyva.late-orders-complete-nothing",
         "commitments that came before their order are not counted when it comes",
+    )
+    .scheduled(),
+    mutant(
+        "client.busy-primary-is-waited-for",
+        "a request goes to nobody else as long as the primary says that it is full",
+    ),
+    mutant(
+        "executor.resumed-reads-at-once",
+        "a query is answered from before what was told before a crash",
+    ),
+    mutant("frame.entered-views-worked", "a view that made nothing final counts as long enough"),
+    mutant(
+        "pillars.lowest-row-spoken",
+        "after a crash queries wait for the lowest slot that a pillar may have come to",
+    ),
+    mutant(
+        "pillars.reads-a-row-early",
+        "a query need not see the last row that was prepared in a pillar",
+    ),
+    mutant(
+        "zyzzyva.shown-forgotten",
+        "after a crash a VIEW-CHANGE shows only what was executed again by then",
+    ),
+    mutant(
+        "pbft.later-votes-prepare-nothing",
+        "a vote that takes the place of another is not counted until the next one comes",
     )
     .scheduled(),
     mutant("kv.clock-not-noted", "a checkpoint has the clock of the store as it began"),

@@ -97,8 +97,11 @@ impl Pillar for pbft::HybridPbft {
 
 static HYBSTER_PILLARS: Descriptor = pillars::describe::<hybster::Hybster>(&["pillars"]);
 /// Hybster signs only messages of which it matters little where they were said.
-static PBFT_PILLARS: Descriptor =
-    pillars::describe::<pbft::Pbft>(&["pbft-pillars", "pillars.statements-shared"]);
+static PBFT_PILLARS: Descriptor = pillars::describe::<pbft::Pbft>(&[
+    "pbft-pillars",
+    "pillars.reads-a-row-early",
+    "pillars.statements-shared",
+]);
 static HYBRID_PBFT_PILLARS: Descriptor =
     pillars::describe::<pbft::HybridPbft>(&["hybrid-pbft-pillars"]);
 

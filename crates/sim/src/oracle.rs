@@ -36,7 +36,7 @@ use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, Slot, View};
 use pentarchy_core::limits::CLOCK_SKEW_MILLIS;
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::ports::client::{Outcome, Place};
-use pentarchy_core::protocol::{Evidence, Finding, Reject, Status, Tuning};
+use pentarchy_core::protocol::{Evidence, Finding, Reject, Rules, Status, Tuning};
 use pentarchy_core::request::FENCE;
 use pentarchy_core::wire::Wire;
 use std::collections::BTreeMap;
@@ -139,10 +139,10 @@ impl Oracle {
     }
 
     /// Takes from the protocol what replicas must have sent before one of them decides.
-    pub const fn judge_by(&mut self, justification: Justification) {
+    pub fn judge_by(&mut self, justification: Justification, rules: &Rules) {
         self.justified.judge_by(justification);
         self.promises.judge_by(justification.to_be_shown);
-        self.reads.judge_by(justification.to_be_shown);
+        self.reads.judge_by(justification.to_be_shown, rules);
     }
 
     /// A replica did something. Of faulty ones only the device is believed.
@@ -191,7 +191,7 @@ impl Oracle {
             Observation::Entered { view, reason } => {
                 self.highest_view = self.highest_view.max(*view);
                 self.justified.entered(replica, *view)?;
-                self.reads.entered(replica);
+                self.reads.entered(replica, *view);
                 self.stability.entered(replica, *view)?;
                 self.deposition.entered(replica, *view, reason, now)?;
             }
@@ -203,6 +203,20 @@ impl Oracle {
             }
             Observation::Ended(handover) => self.ended_epoch(replica, handover, audit)?,
             Observation::Began(membership) => self.began_epoch(replica, membership, audit)?,
+            Observation::Said { .. }
+            | Observation::Supports { .. }
+            | Observation::Queried { .. }
+            | Observation::Answered { .. } => self.says(replica, seen)?,
+            Observation::Confirmed { place } => self.confirmed(replica, *place)?,
+            Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
+            other => durability::saw(replica, other)?,
+        }
+        Ok(())
+    }
+
+    /// A replica said something to others or to clients.
+    fn says(&mut self, replica: ReplicaId, seen: &Observation) -> Verdict {
+        match seen {
             Observation::Said { topic, ballots, shows, .. } => {
                 if let Some(said) = topic {
                     self.contradictions.said(replica, said.0, said.1)?;
@@ -212,7 +226,7 @@ impl Oracle {
                 self.reads.said(replica, ballots);
             }
             Observation::Supports { slot, place } => {
-                self.reads.told(replica, *slot, place.is_none());
+                self.reads.told(replica, *slot, *place);
                 let ballots = place.map(|it| Ballot::of_slot(ANSWER, it.view, it.slot, it.history));
                 self.promises.said(replica, ballots.as_slice(), None)?;
             }
@@ -220,9 +234,7 @@ impl Oracle {
             Observation::Answered { client, number, state } => {
                 self.reads.answered(replica, (*client, *number), *state)?;
             }
-            Observation::Confirmed { place } => self.confirmed(replica, *place)?,
-            Observation::Diverged { slot } => self.checkpoints.diverged(replica, *slot)?,
-            other => durability::saw(replica, other)?,
+            _ => {}
         }
         Ok(())
     }
@@ -332,13 +344,13 @@ impl Oracle {
     }
 
     /// A correct replica goes on from what it had kept: it executes again what is behind that.
-    pub fn resumed(&mut self, replica: ReplicaId, epoch: Epoch, slot: Slot) {
+    pub fn resumed(&mut self, replica: ReplicaId, (epoch, view): (Epoch, View), slot: Slot) {
         self.speculation.reset(replica);
         self.agreement.resumed(replica, slot);
         self.contradictions.in_epoch(replica, epoch);
         self.justified.in_epoch(replica, epoch);
         self.promises.in_epoch(replica, epoch);
-        self.reads.resumed(replica, epoch);
+        self.reads.resumed(replica, epoch, view);
         self.deposition.begins(replica);
         self.handover.resumed(replica, epoch, slot);
         self.at_most_once.resumed(replica, slot);

@@ -291,7 +291,7 @@ impl<'a> World<'a> {
         world.add_replicas();
         let correct = world.replicas.iter().find(|replica| replica.adversary.is_none());
         if let Some(correct) = correct {
-            world.oracle.judge_by(correct.node.core().justification());
+            world.oracle.judge_by(correct.node.core().justification(), &factories.rules);
         }
         world.add_clients(&crypto, &ids, factories);
         world.add_hostile(&crypto, &ids);

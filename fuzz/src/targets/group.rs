@@ -367,6 +367,9 @@ impl Group {
             | Observation::Lied { .. }
             | Observation::Certified { .. }
             | Observation::Replied { .. }
+            | Observation::Supports { .. }
+            | Observation::Queried { .. }
+            | Observation::Answered { .. }
             | Observation::Told { .. }
             | Observation::Entered { .. }
             | Observation::Rejected { .. } => {}

@@ -367,7 +367,8 @@ impl VotingClient {
     fn on_busy(&mut self, from: ReplicaId, number: u64) {
         let Some(Pending::Sent { draft, .. }) = self.pending.get(&number) else { return };
         if let Some(sent) = self.drafts.get_mut(draft) {
-            sent.busy |= sent.attempts == 1 && sent.to.len() == 1 && sent.to.contains(from);
+            let is_first = sent.attempts == 1 || mutant!("client.busy-primary-is-waited-for");
+            sent.busy |= is_first && sent.to.len() == 1 && sent.to.contains(from);
         }
     }
 

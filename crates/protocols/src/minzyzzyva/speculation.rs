@@ -235,8 +235,9 @@ impl<W: Views> OnUsig<Ordered<W>> {
     }
 
     /// It is known what a slot orders. A commitment to it that came before counts from now on, also
-    /// for the slots before it: a replica that waits behind a checkpoint executes nothing by which
-    /// it would notice, and whoever committed does not say it in another way.
+    /// for the slots before it. A backup that is halted behind a checkpoint executes nothing, so
+    /// nothing else evaluates finality; and a replica that committed only repeats its COMMIT, which
+    /// is not counted again.
     pub(super) fn note_prepare(&mut self, out: &mut Effects<Self>) {
         if !mutant!("minzyzzyva.late-orders-complete-nothing") {
             self.check_final(out);

@@ -190,13 +190,16 @@ impl<V: Variant> Pbft<V> {
         if author == self.frame.me {
             state.own_vote = Some(verified);
         }
-        if let Some((before, _)) = known {
-            if before != batch {
+        match known {
+            None => _ = state.votes.insert(author, vote),
+            Some((before, _)) if before == batch => return,
+            Some(_) => {
                 self.caught_voting_twice(author, slot, vote, out);
+                if mutant!("pbft.later-votes-prepare-nothing") {
+                    return;
+                }
             }
-            return;
         }
-        state.votes.insert(author, vote);
         self.check_prepared(slot, out);
         self.advance(out);
         self.watch_gap(slot, out);

@@ -71,7 +71,8 @@ impl Rows {
             true => self.global(pillar, row),
             false => Slot(0),
         };
-        (0..).zip(said).filter_map(|(pillar, row)| Some(place((pillar, row?)))).max()
+        let places = (0..).zip(said).filter_map(|(pillar, row)| Some(place((pillar, row?))));
+        if mutant!("pillars.lowest-row-spoken") { places.min() } else { places.max() }
     }
 
     /// The state of a row, if it is one: otherwise it is in the middle.

@@ -23,6 +23,8 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
         "executor.clients-not-rolled-back",
         "executor.other-view-not-told",
         "executor.reads-what-may-be-taken-back",
+        "frame.answers-having-gone-back",
+        "frame.entered-views-worked",
         "client.ignores-places",
     ],
     ..describe::<Three>(Status::Young)

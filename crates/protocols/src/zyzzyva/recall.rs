@@ -87,7 +87,9 @@ impl<V: Variant> Zyzzyva<V> {
         }
         self.frame.executed = if self.is_stranded { self.frame.stable.slot } else { executed };
         self.last_final = self.frame.executed;
-        self.shown = reached;
+        if !mutant!("zyzzyva.shown-forgotten") {
+            self.shown = reached;
+        }
         self.recount();
         // The state to go on from is a checkpoint's, also if the record is lost that says why.
         self.frame.checkpoints.note_taken(self.frame.executed);

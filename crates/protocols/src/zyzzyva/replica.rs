@@ -283,8 +283,8 @@ impl<V: Variant> Protocol for Zyzzyva<V> {
         assert!(self.awaiting_loopback.len() <= window && self.vouching.len() <= window);
         assert!(self.past.len() <= window && self.past.keys().all(|slot| *slot <= low));
         assert!(self.finals.len() <= window && self.finals.keys().all(|slot| *slot > low));
-        // Each slot was one of the last when it was executed. All of them after each step would take
-        // a fifth of a simulation.
+        // Of slots that are executed together in one step, only the last few are looked at: all of
+        // them after each step would take a fifth of a simulation.
         let mut history = Some(self.frame.stable.state.history);
         for (slot, state) in self.window.iter().take_while(|(slot, _)| *slot <= executed) {
             let batch = state.batch.expect("what is executed is known");

@@ -218,6 +218,30 @@ fn a_second_vote_of_one_replica_is_found() {
     assert_eq!(found, [(ReplicaId(2), Finding::TwoVotes { view, slot })]);
 }
 
+/// A liar votes for something else first. Its later vote completes a quorum, and no other comes
+/// behind it.
+#[test]
+fn the_later_of_two_votes_can_complete_a_quorum() {
+    let run = || {
+        let mut net = Net::<Pbft>::new(4, &[0, 3], Tuning::default());
+        net.loses = |to, message| to == 1 && matches!(message, pbft::Message::Prepare { .. });
+        let (view, slot, proposal) = (View(0), Slot(1), proposal(net.now, 1, 1));
+        let batch = proposal.digest();
+        net.say(0, &[1, 2], pbft::Message::PrePrepare { view, slot, proposal });
+        net.settle();
+        net.loses = |_, _| false;
+        for batch in [Digest::of(b"another"), batch] {
+            net.say(3, &[1], pbft::Message::Prepare { view, slot, batch });
+        }
+        net.settle();
+        net.nodes[1].sent.clone()
+    };
+    let sent = run();
+    assert!(sent.contains_key("commit"), "{sent:?}");
+    let bug = Some("pbft.later-votes-prepare-nothing");
+    assert!(!mutant::with(bug, run).contains_key("commit"));
+}
+
 /// COMMITs to one slot that are lost once are sent again while load goes on.
 fn lost_once<P: Protocol<Input = Input, Output = Output>>(
     n: usize,

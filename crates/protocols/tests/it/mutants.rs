@@ -38,6 +38,8 @@ fn random_worlds_find_seeded_bugs() {
         ("frame.trusts-new-primary", "moving_on"),
         ("device.certifies-twice", "counter_uniqueness"),
         ("client.forgets-votes", "liveness"),
+        ("executor.resumed-reads-at-once", "reads"),
+        ("kv.edited-not-noted", "panic"),
     ];
     find_all("minbft", &expected);
 }
@@ -63,6 +65,7 @@ fn random_worlds_find_seeded_bugs_of_pbft() {
         ("pbft.hides-older-views", "promises"),
         ("pbft.certificate-not-kept", "promises"),
         ("pbft.decide-with-f", "justification"),
+        ("pbft.reads-before-prepared", "reads"),
         ("pbft.primary-counts-twice", "leaving"),
         ("frame.leave-on-f-asks", "panic"),
         ("pbft.nothing-taken-over", "liveness"),
@@ -111,6 +114,10 @@ fn random_worlds_find_seeded_bugs_of_zyzzyva() {
     let expected = [
         ("executor.clients-not-rolled-back", "checkpoint"),
         ("zyzzyva.final-with-f", "justification"),
+        ("zyzzyva.shown-forgotten", "promises"),
+        ("zyzzyva.any-history-is-good", "promises"),
+        ("frame.answers-having-gone-back", "reads"),
+        ("epochs.reads-before-base", "reads"),
         ("zyzzyva.enters-without-agreement", "justification"),
     ];
     find_all("zyzzyva", &expected);
@@ -178,19 +185,18 @@ fn a_hunt_begins_in_the_world_that_is_known() {
 
 /// At most so many seeded bugs of each module are in the code without anything that is claimed to
 /// find them. These numbers go down: whoever claims one lowers them.
-const UNCLAIMED_MAX: [(&str, usize); 7] = [
-    ("log", 2),
+const UNCLAIMED_MAX: [(&str, usize); 6] = [
+    ("log", 1),
     ("snapshots", 2),
     ("kept", 2),
-    ("pbft", 1),
     ("pbft-tentative", 1),
     ("minzyzzyva", 1),
-    ("zyzzyva", 8),
+    ("zyzzyva", 6),
 ];
 
 /// Nor do those grow that only a test written for them finds. `docs/testing-results.md` lists each
 /// with its test, and how many worlds did not find it where that was tried.
-const SCHEDULED_MAX: usize = 63;
+const SCHEDULED_MAX: usize = 58;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {
@@ -206,7 +212,7 @@ fn what_nothing_is_claimed_to_find_only_becomes_less() {
     }
     assert!(by(Finder::Schedule).count() <= SCHEDULED_MAX);
     assert!(by(Finder::Specification).count() >= 7);
-    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 186);
+    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 203);
 }
 
 /// The flaw breaks what it should, and ours breaks nothing in a tenth of the runs.

@@ -6,8 +6,8 @@ use pentarchy_core::wire::Wire;
 pub struct Busy;
 
 impl Busy {
-    /// What a host says that has no room for what this packet asks for; none if that is not what
-    /// hosts refuse so.
+    /// The `Busy` with which a host turns down this packet for lack of room; none for packets that
+    /// hosts never turn down so.
     #[must_use]
     pub fn answer(packet: &Packet) -> Option<Packet> {
         let Packet::ToReplica(bytes) = packet else { return None };

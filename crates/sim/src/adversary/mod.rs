@@ -59,8 +59,8 @@ pub trait Adversary: Send {
         true
     }
 
-    /// What the sender of a packet is answered with, in place of what the honest replica inside
-    /// would answer; none if it is to have the packet.
+    /// The answer that the sender of a packet gets instead of the honest replica's; none if the
+    /// honest replica is to have the packet.
     fn turns_down(&mut self, _packet: &Packet) -> Option<Packet> {
         None
     }

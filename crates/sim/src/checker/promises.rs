@@ -8,7 +8,8 @@
 //!
 //! This checker does not compare commitments of views before the one of which a replica shows all,
 //! which that view may have dropped; the commitment by which a replica enters a view; and, where a
-//! commitment to a slot is one to all slots before it, those.
+//! commitment to a slot is one to all slots before it, those. In Zyzzyva the answers to clients are
+//! such commitments, and what a stable checkpoint contradicts is void.
 
 use super::{Broken, Verdict};
 use pentarchy_core::ballot::{Ballot, Shown};

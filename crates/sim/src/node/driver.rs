@@ -258,6 +258,7 @@ impl SimDriver<'_> {
             Observed::RolledBack(after) => {
                 // What stays ran before.
                 self.watch.drain_journal();
+                self.watch.informed.rolled_back(after);
                 self.saw(Observation::RolledBack { after });
             }
             _ => self.waits(seen),
@@ -269,6 +270,10 @@ impl SimDriver<'_> {
         if let Observed::Began(membership) = seen {
             self.watch.membership = (*membership).clone();
             self.watch.handed.clear();
+            self.watch.informed = Informed::default();
+        }
+        if let Observed::Installed(..) = seen {
+            self.watch.informed.installed();
         }
         self.saw(match *seen {
             Observed::Checkpointed(slot, state) => Observation::Checkpointed { slot, state },

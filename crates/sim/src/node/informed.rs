@@ -1,4 +1,5 @@
-//! Of which slots a replica has told clients: what has left it, and not what waits for its disk.
+//! Of which slots a replica has told clients. A message counts when it leaves the replica, not
+//! while it waits for the disk.
 
 use crate::observation::Observation;
 use pentarchy_core::batch::Batch;
@@ -18,12 +19,23 @@ pub(super) struct Informed {
 }
 
 impl Informed {
-    /// The replica executed a batch.
+    /// The replica executed a batch. What was executed before is skipped.
     pub fn ran(&mut self, slot: Slot, batch: &Batch) {
         for envelope in &batch.envelopes {
-            let requests = envelope.requests.iter();
-            self.ran_at.extend(requests.map(|it| ((envelope.client, it.number), slot)));
+            for request in &envelope.requests {
+                self.ran_at.entry((envelope.client, request.number)).or_insert(slot);
+            }
         }
+    }
+
+    /// It took back what it had executed behind this slot.
+    pub fn rolled_back(&mut self, after: Slot) {
+        self.ran_at.retain(|_, slot| *slot <= after);
+    }
+
+    /// It installed a state, which says nothing of the slots in which requests were executed.
+    pub fn installed(&mut self) {
+        self.ran_at.clear();
     }
 
     /// A message leaves for a client. What it says of slots, if that is more than all before said.

@@ -17,10 +17,10 @@ use std::collections::VecDeque;
 /// Messages of others that it knows.
 const HEARD_MAX: usize = 64;
 
-/// See the [module](self).
+/// A faulty replica that repeats what others say under its own name, with a changed byte.
 pub struct Parrot {
     rng: Rng,
-    /// Its core hears nothing and says nothing, so no position of its device is taken.
+    /// Whether its own core is cut off, so that only the parrot uses the device's positions.
     alone: bool,
     rate_ppm: u32,
     heard: VecDeque<Bytes>,

@@ -1,14 +1,16 @@
 //! Worlds about one thing that goes wrong all the time, each in a few of a hundred.
 //!
 //! *Slow networks:* nothing is wrong but that messages take about as long as replicas wait for a
-//! primary, also after everything has healed. Only views that wait longer than those before work.
+//! primary, also after everything has healed. The group makes progress only because replicas give
+//! each view more time than the one before.
 //!
 //! *Parrots:* a faulty replica repeats what others say under its own name, with other bytes.
 //!
 //! *Full:* a faulty replica, most often the first primary, tells all clients that it is full.
 //!
-//! *Sources:* one that others fetch states from answers falsely. Replicas lose their memory, or
-//! their connections until others have dropped what they missed; disks are slow to save states.
+//! *Sources:* a faulty replica sends false parts of states to those that fetch them. Others lose
+//! their memory, or their connections until others have dropped what they missed; disks are slow to
+//! save states.
 //!
 //! *Large requests:* most requests are too large to be part of a batch, which names them. All
 //! replicas lose power, again and again.
@@ -115,8 +117,8 @@ impl Options {
         self.disturbances.push((at, Disturbance::Blackout { points, lasts }));
     }
 
-    /// Gives a replica this habit in place of those that it had, if it is not one more than may be
-    /// faulty.
+    /// Gives the first faulty replica this habit in place of its own; if none is faulty, one
+    /// becomes so, and the world lets fewer others crash.
     fn make_faulty(&mut self, rng: &mut Rng, habit: Behaviour) {
         match self.byzantine.first_mut() {
             Some((_, habits)) => *habits = vec![habit],

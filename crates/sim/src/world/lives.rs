@@ -236,7 +236,7 @@ impl<'a> World<'a> {
             (replica.behind, replica.behind_until) = (true, found.had);
         }
         (replica.doubtful, replica.put_back) = (found.rots, known_in);
-        self.oracle.resumed(id, epoch, at);
+        self.oracle.resumed(id, (epoch, node.core().status().view), at);
         self.take_up(index, node, acts)
     }
 

@@ -153,18 +153,11 @@ impl World<'_> {
             Observation::Confirmed { place } => {
                 format!("confirms {} of {}", place.slot, place.view)
             }
-            Observation::Replied { client, replies } => {
-                let numbers: Vec<u64> = replies.iter().map(|reply| reply.number).collect();
-                format!("replies to {client} {numbers:?}")
-            }
-            Observation::Supports { slot, .. } => format!("a client knows of {slot} from it"),
-            Observation::Queried { client, number } => {
-                format!("has to answer {client} query {number}")
-            }
-            Observation::Answered { client, number, state } => {
-                format!("answers {client} query {number} from {}", state.0)
-            }
-            Observation::Told { client, number, .. } => format!("tells {client} event {number}"),
+            Observation::Replied { .. }
+            | Observation::Supports { .. }
+            | Observation::Queried { .. }
+            | Observation::Answered { .. }
+            | Observation::Told { .. } => describe_answer_to(seen),
             Observation::Certified { ui, .. } => format!("certifies {:?}", ui.position),
             Observation::Checkpointed { slot, state } => format!("has {state} at {slot}"),
             Observation::Stable { slot, state } => format!("believes {state} at {slot}"),
@@ -225,6 +218,25 @@ impl World<'_> {
             (Packet::Resuming(wire), _) => format!("about a restart, {} bytes", wire.len()),
             (Packet::Protocol(_, wire), _) => format!("{} bytes", wire.len()),
         }
+    }
+}
+
+/// What passes between a replica and a client.
+fn describe_answer_to(seen: &Observation) -> String {
+    match seen {
+        Observation::Replied { client, replies } => {
+            let numbers: Vec<u64> = replies.iter().map(|reply| reply.number).collect();
+            format!("replies to {client} {numbers:?}")
+        }
+        Observation::Supports { slot, .. } => format!("a client knows of {slot} from it"),
+        Observation::Queried { client, number } => {
+            format!("has to answer {client} query {number}")
+        }
+        Observation::Answered { client, number, state } => {
+            format!("answers {client} query {number} from {}", state.0)
+        }
+        Observation::Told { client, number, .. } => format!("tells {client} event {number}"),
+        _ => String::new(),
     }
 }
 
