@@ -281,7 +281,7 @@ impl Options {
     /// The options of a seed.
     #[must_use]
     pub fn draw(rng: &mut Rng, config: &SimConfig, rules: &Rules) -> Self {
-        // Streams of their own: what is drawn from them moves nothing else.
+        // The world draws from streams of their own what is to change none of its other choices.
         let mut aside = rng.clone().fork();
         let mut services = Rng::new(rng.clone().next_u64().rotate_left(19));
         let byzantine = config.byzantine && rules.fault_model.lies();

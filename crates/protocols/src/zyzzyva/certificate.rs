@@ -264,8 +264,8 @@ impl ViewChange {
         core::iter::once(first).chain(behind)
     }
 
-    /// What it shows of the answers of its author. What a checkpoint contradicts that is stable
-    /// counts for nothing.
+    /// What this VIEW-CHANGE shows of what its author told clients. If a stable checkpoint
+    /// contradicts the view of the author, what the author told counts for nothing.
     pub(super) fn answers(&self) -> Shown {
         let (view, stable) = (self.last_view(), self.stable.slot);
         let since = if self.contradicted.is_some() { self.view } else { view };

@@ -33,9 +33,6 @@ use pentarchy_core::quorum::Quorums;
 use pentarchy_core::votes::Votes;
 use pentarchy_core::window::Window;
 
-/// Slots below the last executed one whose histories are looked at after each step.
-const LOOKED_AT: u64 = 4;
-
 /// What is known of a slot, in the view that was entered last.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct SlotState {
@@ -283,16 +280,11 @@ impl<V: Variant> Protocol for Zyzzyva<V> {
         assert!(self.awaiting_loopback.len() <= window && self.vouching.len() <= window);
         assert!(self.past.len() <= window && self.past.keys().all(|slot| *slot <= low));
         assert!(self.finals.len() <= window && self.finals.keys().all(|slot| *slot > low));
-        // Of slots that are executed together in one step, only the last few are looked at: all of
-        // them after each step would take a fifth of a simulation.
-        let mut history = Some(self.frame.stable.state.history);
+        let mut history = self.frame.stable.state.history;
         for (slot, state) in self.window.iter().take_while(|(slot, _)| *slot <= executed) {
             let batch = state.batch.expect("what is executed is known");
-            if slot == low.next() || executed.0 - slot.0 < LOOKED_AT {
-                let rests_on = history.expect("all before it were executed");
-                assert_eq!(state.history, Some(extended(&rests_on, &batch)), "{slot}");
-            }
-            history = state.history;
+            history = extended(&history, &batch);
+            assert_eq!(state.history, Some(history), "{slot} rests on what comes before it");
         }
         if let Some(certificate) = &self.certificate {
             assert_eq!(certificate.place.view, self.frame.entered);

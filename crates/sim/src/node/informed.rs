@@ -19,7 +19,7 @@ pub(super) struct Informed {
 }
 
 impl Informed {
-    /// The replica executed a batch. What was executed before is skipped.
+    /// The replica executed a batch. It skips requests that it had executed in an earlier slot.
     pub fn ran(&mut self, slot: Slot, batch: &Batch) {
         for envelope in &batch.envelopes {
             for request in &envelope.requests {
@@ -38,7 +38,8 @@ impl Informed {
         self.ran_at.clear();
     }
 
-    /// A message leaves for a client. What it says of slots, if that is more than all before said.
+    /// The replica sends a client a message. Gives what the message says of slots, if that is more
+    /// than all messages of this replica before it said.
     pub fn tell(&mut self, client: &ClientId, message: &ToClient) -> Option<Observation> {
         let ran_at = |number: u64| self.ran_at.get(&(*client, number)).copied();
         let (slot, place) = match message {
@@ -54,13 +55,18 @@ impl Informed {
             _ => return None,
         };
         let is_new = match place {
-            Some(place) => (place.view, place.slot) > self.open,
-            None => slot > self.told,
+            Some(place) => raise(&mut self.open, (place.view, place.slot)),
+            None => raise(&mut self.told, slot),
         };
-        match place {
-            Some(place) => self.open = self.open.max((place.view, place.slot)),
-            None => self.told = self.told.max(slot),
-        }
         is_new.then_some(Observation::Supports { slot, place })
     }
+}
+
+/// Raises the highest value so far to this one; true if this one is higher.
+fn raise<T: Ord>(highest: &mut T, to: T) -> bool {
+    let is_higher = to > *highest;
+    if is_higher {
+        *highest = to;
+    }
+    is_higher
 }

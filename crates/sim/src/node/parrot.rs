@@ -46,7 +46,7 @@ impl Parrot {
         self.heard.push_back(wire.clone());
     }
 
-    /// What it would say now, and to whom of the others; nothing most of the time.
+    /// What the parrot says now, and to which other replicas; in most rounds it says nothing.
     fn choose(&mut self, others: ReplicaSet) -> Option<(Bytes, ReplicaSet)> {
         if !self.rng.chance(self.rate_ppm) || self.heard.is_empty() {
             return None;

@@ -50,6 +50,18 @@ struct Field {
     set: fn(&mut Options, u64),
 }
 
+macro_rules! flag {
+    ($name:literal, $field:ident) => {
+        Field {
+            name: $name,
+            least: 0,
+            most: 1,
+            get: |options| u64::from(options.$field),
+            set: |options, value| options.$field = value == 1,
+        }
+    };
+}
+
 macro_rules! field {
     ($name:literal, $least:literal..=$most:expr, $($path:ident).+) => {
         Field {
@@ -118,13 +130,7 @@ const FIELDS: &[Field] = &[
     field!("heal_at_us", 0..=HOUR_US, heal_at),
     field!("liveness_timeouts", 0..=100_000, liveness_timeouts),
     field!("pillars", 1..=PILLARS_MAX as u64, pillars),
-    Field {
-        name: "rotates",
-        least: 0,
-        most: 1,
-        get: |options| u64::from(options.rotates),
-        set: |options, value| options.rotates = value == 1,
-    },
+    flag!("rotates", rotates),
     Field {
         name: "macs",
         least: 0,
@@ -139,20 +145,8 @@ const FIELDS: &[Field] = &[
         get: |options| u64::from(options.means == Means::Session),
         set: |options, value| choose(options, Means::Session, value == 1),
     },
-    Field {
-        name: "store",
-        least: 0,
-        most: 1,
-        get: |options| u64::from(options.has_store),
-        set: |options, value| options.has_store = value == 1,
-    },
-    Field {
-        name: "watch_devices",
-        least: 0,
-        most: 1,
-        get: |options| u64::from(options.watch_devices),
-        set: |options, value| options.watch_devices = value == 1,
-    },
+    flag!("store", has_store),
+    flag!("watch_devices", watch_devices),
 ];
 
 /// Has clients use these means, or, if they did, sign.
