@@ -1,0 +1,4 @@
+//! Whether the models hold, and whether they notice the loss of each rule.
+
+mod roster;
+mod synchronisation;
