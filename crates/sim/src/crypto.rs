@@ -4,6 +4,8 @@
 //! collisions, and a cryptographic one would take a fifth of a run.
 
 use crate::audit::Audit;
+use crate::certifier::Certifier;
+use crate::real_devices::RealDevices;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Certificate, Counter, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
@@ -17,19 +19,6 @@ use std::sync::Arc;
 
 /// The life of every device with which a group begins.
 pub const INCARNATION: Incarnation = Incarnation(1);
-
-/// Which device certifies, in which of its lives and in which epoch.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Certifier {
-    /// Whose device.
-    pub replica: ReplicaId,
-    /// Which of that replica's.
-    pub instance: Instance,
-    /// Its life.
-    pub incarnation: Incarnation,
-    /// The epoch in which it is.
-    pub epoch: Epoch,
-}
 
 /// The name under which a member of the group asks to be admitted: its public key.
 #[must_use]
@@ -63,6 +52,8 @@ pub struct Crypto {
     means: Means,
     /// Which counter its devices are.
     counter: Counter,
+    /// Those of production, if they are asked the same.
+    real: Option<RealDevices>,
 }
 
 fn secret(kind: &'static str, seed: u64, index: usize) -> Digest {
@@ -106,6 +97,7 @@ impl Crypto {
             clients: (0..clients).map(client).chain((0..n).map(member)).collect(),
             means: Means::Signature,
             counter: Counter::Usig,
+            real: None,
         }
     }
 
@@ -119,6 +111,18 @@ impl Crypto {
     #[must_use]
     pub const fn counter(&self) -> Counter {
         self.counter
+    }
+
+    /// The same keys, and each device has one of production beside it, in a group that begins so.
+    #[must_use]
+    pub fn beside_real(self, first: &Membership) -> Self {
+        Self { real: RealDevices::new(self.counter, first), ..self }
+    }
+
+    /// The devices of production, if they are asked the same.
+    #[must_use]
+    pub const fn real(&self) -> Option<&RealDevices> {
+        self.real.as_ref()
     }
 
     /// The same keys, but clients use these means.
@@ -273,19 +277,30 @@ impl Crypto {
     /// Whether this device made the MAC of the statement with this digest.
     #[must_use]
     pub fn is_mac(&self, by: Certifier, digest: &Digest, mac: &TrustedMac) -> bool {
-        usize::from(by.replica.0) < self.devices.len()
+        let takes = usize::from(by.replica.0) < self.devices.len()
             && by.instance.0 < 32
-            && self.mac_by(by, digest) == *mac
+            && self.mac_by(by, digest) == *mac;
+        if let Some(real) = &self.real {
+            real.compare_mac(by, mac, digest, takes);
+        }
+        takes
     }
 
     /// Whether this device gave the identifier to the statement with this digest.
     #[must_use]
     pub fn certified(&self, by: Certifier, digest: &Digest, ui: &Ui) -> bool {
-        usize::from(by.replica.0) < self.devices.len()
+        let may = usize::from(by.replica.0) < self.devices.len()
             && ui.instance == by.instance
             && ui.instance.0 < 32
-            && ui.incarnation == by.incarnation
-            && self.certify(by, ui.position, ui.committed, digest) == ui.certificate
+            && ui.incarnation == by.incarnation;
+        if !may {
+            return false;
+        }
+        let takes = self.certify(by, ui.position, ui.committed, digest) == ui.certificate;
+        if let Some(real) = &self.real {
+            real.compare_identifier(by, ui, digest, takes);
+        }
+        takes
     }
 }
 

@@ -3,7 +3,9 @@
 //! each identifier names the last commitment before it. Unless it is told to lie: then everything
 //! that rests on it may fall, and checkers must notice.
 
-use crate::crypto::{Certifier, Crypto, INCARNATION};
+use crate::certifier::Certifier;
+use crate::crypto::{Crypto, INCARNATION};
+use crate::real_devices::Shadow;
 use pentarchy_core::counter::{
     Counter, Instance, Memory, Position, REPEATABLE, Refused, Statement, TrustedMac, Ui, Usig,
 };
@@ -39,13 +41,15 @@ pub struct SimDevice {
     committed: Position,
     /// The last index in each view; one that is not bound to views looks at nothing else.
     in_view: BTreeMap<View, u64>,
-    recent: VecDeque<(Digest, Ui)>,
+    recent: VecDeque<(Statement, Ui)>,
     /// It does not answer any more, ...
     fails: bool,
     /// ... although it was asked.
     was_missed: bool,
     /// The last position and commitment after each certificate, if this device can be set back.
     earlier: Option<Vec<(Position, Position)>>,
+    /// The device of production that is asked the same.
+    shadow: Shadow,
 }
 
 impl SimDevice {
@@ -69,6 +73,7 @@ impl SimDevice {
             fails: false,
             was_missed: false,
             earlier: None,
+            shadow: Shadow::none(),
         }
     }
 
@@ -77,6 +82,12 @@ impl SimDevice {
     pub fn of_number(mut self, instance: Instance) -> Self {
         self.by.instance = instance;
         self
+    }
+
+    /// The same, with a device of production beside it.
+    #[must_use]
+    pub fn beside(self, shadow: Shadow) -> Self {
+        Self { shadow, ..self }
     }
 
     /// Adds its whole state to a hash.
@@ -127,9 +138,13 @@ impl SimDevice {
         if mutant!("device.certifies-twice") { position < self.last } else { position <= self.last }
     }
 
-    /// The same device, but it lies if `fault` is [`DeviceFault::RollBack`].
+    /// The same device, but it lies if `fault` is [`DeviceFault::RollBack`]. A device of production
+    /// does not, so a device with any fault has none beside it.
     #[must_use]
-    pub fn with(self, fault: DeviceFault) -> Self {
+    pub fn with(mut self, fault: DeviceFault) -> Self {
+        if fault != DeviceFault::None {
+            self.shadow = Shadow::none();
+        }
         let start = self.crypto.counter().start();
         let earlier = (fault == DeviceFault::RollBack).then(|| vec![(start, start)]);
         Self { earlier, ..self }
@@ -145,14 +160,8 @@ impl SimDevice {
             (self.last, self.committed) = *state;
         }
     }
-}
 
-impl Usig for SimDevice {
-    fn incarnation(&self) -> Incarnation {
-        self.by.incarnation
-    }
-
-    fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
+    fn go_over_to(&mut self, membership: &Membership) -> Result<(), Refused> {
         if membership.epoch < self.by.epoch {
             return Err(Refused::Spent);
         }
@@ -170,9 +179,8 @@ impl Usig for SimDevice {
         Ok(())
     }
 
-    fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
-        self.answers()?;
-        let same = |(what, ui): &&(Digest, Ui)| ui.position == position && what == digest;
+    fn certify(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
+        let same = |(it, _): &&(Statement, Ui)| it.position == position && it.digest == *digest;
         if let Some((_, ui)) = self.recent.iter().find(same) {
             return Ok(*ui);
         }
@@ -182,15 +190,11 @@ impl Usig for SimDevice {
         if self.is_spent(position) {
             return Err(Refused::Spent);
         }
-        let committed = self.crypto.counter().names(position, self.last, self.committed);
-        let certificate = self.crypto.certify(self.by, position, committed, digest);
-        let ui = Ui {
-            incarnation: self.by.incarnation,
-            instance: self.by.instance,
-            position,
-            committed,
-            certificate,
-        };
+        // One of TrInX remembers the position before, and a USIG the commitment before.
+        let is_trinx = self.counter() == Counter::Trinx;
+        let committed = if is_trinx { self.last } else { self.committed };
+        let statement = Statement { position, committed, digest: *digest };
+        let ui = self.identifier(&statement);
         self.last = position;
         self.in_view.insert(position.view, position.index);
         if position.index >= Position::COMMITMENT {
@@ -202,45 +206,75 @@ impl Usig for SimDevice {
                 earlier.remove(0);
             }
         }
-        self.recent.push_back((*digest, ui));
+        self.recent.push_back((statement, ui));
         if self.recent.len() > REPEATABLE {
             self.recent.pop_front();
         }
         Ok(ui)
     }
 
-    fn mac(&mut self, digest: &Digest) -> Result<TrustedMac, Refused> {
-        self.answers()?;
-        Ok(self.crypto.mac_by(self.by, digest))
+    fn identifier(&self, statement: &Statement) -> Ui {
+        let Certifier { incarnation, instance, .. } = self.by;
+        let Statement { position, committed, digest } = statement;
+        let committed = self.counter().names(*position, *committed, *committed);
+        let position = *position;
+        let certificate = self.crypto.certify(self.by, position, committed, digest);
+        Ui { incarnation, instance, position, committed, certificate }
     }
 
-    fn memory(&self) -> Option<Memory> {
-        let recent = self.recent.iter().rev().map(|(digest, ui)| {
-            let Ui { position, committed, .. } = *ui;
-            Statement { position, committed, digest: *digest }
-        });
-        Some(Memory { last: self.last, committed: self.committed, recent: recent.collect() })
-    }
-
-    fn restore(&mut self, memory: &Memory) -> Result<(), Refused> {
+    fn take_over(&mut self, memory: &Memory) -> Result<(), Refused> {
         if self.last != self.crypto.counter().start() {
             return Err(Refused::Spent);
         }
         (self.last, self.committed) = (memory.last, memory.committed);
-        for Statement { position, committed, digest } in memory.recent.iter().rev() {
-            let certificate = self.crypto.certify(self.by, *position, *committed, digest);
-            let (position, committed) = (*position, *committed);
-            let ui = Ui {
-                incarnation: self.by.incarnation,
-                instance: self.by.instance,
-                position,
-                committed,
-                certificate,
-            };
+        for statement in memory.recent.iter().rev() {
+            let position = statement.position;
             self.in_view.insert(position.view, position.index);
-            self.recent.push_back((*digest, ui));
+            self.recent.push_back((*statement, self.identifier(statement)));
         }
         Ok(())
+    }
+}
+
+impl Usig for SimDevice {
+    fn incarnation(&self) -> Incarnation {
+        self.by.incarnation
+    }
+
+    fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
+        let begun = self.go_over_to(membership);
+        self.shadow.begin_epoch(membership, begun);
+        begun
+    }
+
+    fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
+        self.answers()?;
+        let made = self.certify(position, digest);
+        self.shadow.create((position, digest), &made, self.crypto.real());
+        made
+    }
+
+    fn mac(&mut self, digest: &Digest) -> Result<TrustedMac, Refused> {
+        self.answers()?;
+        let mac = self.crypto.mac_by(self.by, digest);
+        self.shadow.mac(digest, &mac, self.crypto.real());
+        Ok(mac)
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        let recent = self.recent.iter().rev().map(|(statement, _)| *statement);
+        // To one of TrInX each position is a commitment, as far as it remembers.
+        let (last, is_trinx) = (self.last, self.counter() == Counter::Trinx);
+        let committed = if is_trinx { last } else { self.committed };
+        let memory = Memory { last, committed, recent: recent.collect() };
+        self.shadow.memory(&memory);
+        Some(memory)
+    }
+
+    fn restore(&mut self, memory: &Memory) -> Result<(), Refused> {
+        let restored = self.take_over(memory);
+        self.shadow.restore((memory, self.by.instance), restored);
+        restored
     }
 
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {

@@ -2,11 +2,13 @@
 
 use crate::crypto::Crypto;
 use crate::device::{DeviceFault, SimDevice};
+use crate::real_devices::Shadow;
 use pentarchy_core::counter::{Counter, Counters, Instance, Memory, Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
 use std::hash::Hasher;
+use std::iter::repeat_with;
 use std::sync::Arc;
 
 /// See the [module](self). All in the same life and the same epoch; at least one.
@@ -28,10 +30,14 @@ impl SimDevices {
         incarnation: Incarnation,
         crypto: &Arc<Crypto>,
     ) -> Self {
-        let device = |number| {
-            SimDevice::reborn(replica, incarnation, crypto.clone()).of_number(Instance(number))
+        let count = count.max(1);
+        let real = crypto.real().map(|all| all.open(replica, incarnation, count));
+        let shadows = real.into_iter().flatten().chain(repeat_with(Shadow::none));
+        let device = |(number, shadow)| {
+            let device = SimDevice::reborn(replica, incarnation, crypto.clone());
+            device.of_number(Instance(number)).beside(shadow)
         };
-        Self((0..count.max(1)).map(device).collect())
+        Self((0..count).zip(shadows).map(device).collect())
     }
 
     /// The same devices, but they lie like this.

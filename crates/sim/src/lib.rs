@@ -23,6 +23,7 @@
 
 pub mod adversary;
 pub mod audit;
+pub mod certifier;
 pub mod checker;
 pub mod crypto;
 pub mod device;
@@ -42,6 +43,7 @@ pub mod observation;
 pub mod oracle;
 pub mod packet;
 mod quiet;
+pub mod real_devices;
 pub mod replay;
 pub mod rng;
 pub mod run;

@@ -26,6 +26,9 @@ pub mod text;
 /// Worlds in which replicas have the store of production.
 const STORES_PERCENT: u32 = 12;
 
+/// Worlds in which the trusted counters of production run beside the simulator's.
+const DEVICES_PERCENT: u32 = 25;
+
 /// What the person who starts a run decides.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
@@ -265,6 +268,8 @@ pub struct Options {
     pub disk: DiskOptions,
     /// Whether replicas have the key-value store of production beside the simulator's own service.
     pub has_store: bool,
+    /// Whether each trusted counter has one of production beside it.
+    pub has_real_devices: bool,
     /// What clients do.
     pub workload: WorkloadOptions,
     /// Replicas that are faulty from the start, and how.
@@ -298,6 +303,8 @@ impl Options {
             options.draw_habits(&mut Rng::new(services.next_u64().rotate_left(31)));
         }
         options.has_store = services.percent(STORES_PERCENT);
+        let has_devices = rules.counter.is_some() && options.device == DeviceFault::None;
+        options.has_real_devices = has_devices && services.percent(DEVICES_PERCENT);
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.
             options.byzantine.clear();
@@ -341,6 +348,7 @@ impl Options {
             restart_at_end_ppm: 0,
             disk: DiskOptions::default(),
             has_store: false,
+            has_real_devices: false,
             workload: draw_workload(rng),
             byzantine: Vec::new(),
             disturbances: Vec::new(),

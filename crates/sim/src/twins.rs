@@ -153,6 +153,7 @@ impl Schedule {
             restart_at_end_ppm: 0,
             disk: DiskOptions::default(),
             has_store: false,
+            has_real_devices: false,
             workload: WorkloadOptions {
                 keys: 4,
                 values: 0,

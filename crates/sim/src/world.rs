@@ -22,7 +22,7 @@ use crate::swarm::{Disturbance, Failure, Options, Target};
 use crate::time::{Clock, Micros};
 use crate::workload::{ClientAct, ClientNode};
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet, Slot};
-use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
+use pentarchy_core::membership::{Life, Membership, PillarConfig};
 use pentarchy_core::protocol::{Delay, TimerKey};
 use pentarchy_storage::kept::Job;
 use std::cmp::Reverse;
@@ -245,8 +245,6 @@ impl<'a> World<'a> {
         log: Option<Log>,
     ) -> Self {
         let clients = options.clients + options.hostile.len();
-        let crypto = Crypto::new(seed, options.n, clients).with(options.means);
-        let crypto = Arc::new(crypto.counting(factories.rules.device()));
         let ids: Arc<[ClientId]> = (0..clients).map(|i| client_id(seed, i)).collect();
         let traffic_max = bounds::traffic_max(
             options.places().len(),
@@ -256,6 +254,7 @@ impl<'a> World<'a> {
         let pillars = options.pillars;
         let lane = PillarConfig { pillars, rotates: options.rotates && pillars > 1, pillar: None };
         let first = Arc::new(Membership { lane, ..membership(seed, options.n, options.f) });
+        let crypto = Arc::new(keys(seed, &options, &first, factories));
         let network = Network::new(options.network.clone(), rng.fork());
         let mut world = Self {
             seed,
@@ -614,23 +613,20 @@ fn is_sound(behaviours: &[Behaviour]) -> bool {
     behaviours.iter().all(|behaviour| matches!(behaviour, Behaviour::Rot { .. }))
 }
 
+/// All secrets of a world, for a group that begins so.
+fn keys(seed: u64, options: &Options, first: &Membership, factories: &Factories) -> Crypto {
+    let clients = options.clients + options.hostile.len();
+    let crypto = Crypto::new(seed, options.n, clients).with(options.means);
+    let crypto = crypto.counting(factories.rules.device());
+    if options.has_real_devices { crypto.beside_real(first) } else { crypto }
+}
+
 /// The group of a world.
 #[must_use]
 pub fn membership(seed: u64, n: usize, f: usize) -> Membership {
-    let member = |index: usize| Member {
-        key: member_id(ReplicaId(index as u16)).0,
-        incarnation: crate::crypto::INCARNATION,
-        device_key: [0; 32],
-    };
     let mut group = [0; 16];
     group[..8].copy_from_slice(&seed.to_le_bytes());
-    let members = (0..n).map(member).collect();
-    Membership {
-        group: GroupId(group),
-        epoch: Epoch(0),
-        f,
-        members,
-        base: Base::default(),
-        lane: Default::default(),
-    }
+    let life = Life::mac(crate::crypto::INCARNATION);
+    let members = (0..n).map(|index| (member_id(ReplicaId(index as u16)).0, life));
+    Membership::of_keys(GroupId(group), f, members)
 }

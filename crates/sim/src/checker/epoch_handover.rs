@@ -169,11 +169,11 @@ impl EpochHandover {
         let ended = self.ends.get(&before).map(|(end, _)| end);
         let follows = ended.is_some_and(|end| {
             let lives = membership.members.iter().map(Member::life);
-            let keys = membership.members.iter().map(|member| member.key);
+            let keys = membership.members.iter().map(|member| member.identity);
             let former = &self.memberships[&before];
             end.base == membership.base
                 && lives.eq(end.lives.iter().copied())
-                && keys.eq(former.members.iter().map(|member| member.key))
+                && keys.eq(former.members.iter().map(|member| member.identity))
                 && (membership.group, membership.f) == (former.group, former.f)
         });
         if !follows {

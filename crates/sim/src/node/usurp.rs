@@ -55,7 +55,10 @@ impl Usurping {
 
     fn make_up(&mut self, own: &Own<'_>) -> Message {
         match self.rng.below(6) {
-            0 => Message::At(Epoch(self.rng.below(own.membership.epoch.0 + 3))),
+            0 => Message::At {
+                epoch: Epoch(self.rng.below(own.membership.epoch.0 + 3)),
+                configuration: own.membership.configuration,
+            },
             1 => self.ask(own),
             2 => {
                 let handover = self.false_handover(own);

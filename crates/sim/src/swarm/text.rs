@@ -146,6 +146,7 @@ const FIELDS: &[Field] = &[
         set: |options, value| choose(options, Means::Session, value == 1),
     },
     flag!("store", has_store),
+    flag!("counters", has_real_devices),
     flag!("watch_devices", watch_devices),
 ];
 
@@ -216,6 +217,7 @@ impl Options {
             restart_at_end_ppm: 0,
             disk: DiskOptions::default(),
             has_store: false,
+            has_real_devices: false,
             workload: WorkloadOptions {
                 keys: 1,
                 values: 0,
