@@ -2,7 +2,7 @@
 //! of their own: `cargo run --release -p pentarchy-trusted --example certify`.
 
 use pentarchy_core::counter::{Position, Refused, Usig};
-use pentarchy_core::digest::Digest;
+use pentarchy_core::digest::{Digest, EpochId};
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId, View};
 use pentarchy_crypto::keys::GroupSecret;
 use pentarchy_trusted::backend::Trinx;
@@ -19,7 +19,8 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 const SECRET: [u8; 32] = [7; 32];
-const EPOCH: (GroupId, Epoch) = (GroupId([1; 16]), Epoch(0));
+const EPOCH: EpochId =
+    EpochId { group: GroupId([1; 16]), configuration: Digest([2; 32]), epoch: Epoch(0) };
 const ME: ReplicaId = ReplicaId(0);
 
 /// Questions whose time is taken one by one.
@@ -93,7 +94,7 @@ fn in_process() {
         trinx.certify(0, &trusted_mac(), &digest).map(|_| ())
     });
     let said = trinx.certify(0, &ask(Kind::Independent, &[(0, 9)]), &digest).expect("fresh");
-    let (key, context) = (GroupKey::new(&SECRET), trinx::context(&EPOCH.0, EPOCH.1));
+    let (key, context) = (GroupKey::new(&SECRET), trinx::context(&EPOCH));
     let by = InstanceId { replica: ME, number: 0 };
     measure("verify/device=trinx", |_| {
         let good = trinx::is_certified(&key, &context, by, black_box(&said), &digest);

@@ -24,6 +24,7 @@ use pentarchy_core::counter::{
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
+use pentarchy_core::mutant;
 use pentarchy_crypto::verifier::{Maker, UsigCheck};
 use std::fmt;
 use std::sync::Arc;
@@ -108,21 +109,21 @@ impl OrderCheck {
     /// Checks under the group's secret.
     #[must_use]
     pub fn new(group_secret: &[u8; 32], membership: &Membership) -> Self {
-        let context = trinx::context(&membership.group, membership.epoch);
+        let context = trinx::context(&membership.epoch_id());
         Self { context, key: Key::Here(GroupKey::new(group_secret)) }
     }
 
     /// Has a device in another process check.
     #[must_use]
     pub fn apart(process: Arc<CounterProcess>, membership: &Membership) -> Self {
-        let context = trinx::context(&membership.group, membership.epoch);
+        let context = trinx::context(&membership.epoch_id());
         Self { context, key: Key::Apart(process) }
     }
 
     /// The same for a later epoch of the group.
     #[must_use]
     pub fn for_epoch(&self, membership: &Membership) -> Self {
-        let context = trinx::context(&membership.group, membership.epoch);
+        let context = trinx::context(&membership.epoch_id());
         Self { context, key: self.key.clone() }
     }
 
@@ -177,7 +178,7 @@ impl OrderCounter<TrinxInProcess> {
         group_secret: Option<&[u8; 32]>,
     ) -> Result<Self, BadDevice> {
         let secret = group_secret.ok_or(BadDevice::SecretMissing)?;
-        let epoch = (membership.group, membership.epoch);
+        let epoch = membership.epoch_id();
         let device = TrinxInProcess::initialise(secret, epoch, me, identity, 1);
         let device = device.ok_or(BadDevice::WrongKind)?;
         Ok(Self::over(device, OrderCheck::new(secret, membership)))
@@ -196,7 +197,7 @@ impl OrderCounter<TrinxInProcess> {
         count: u8,
     ) -> Result<Vec<Self>, BadDevice> {
         let secret = group_secret.ok_or(BadDevice::SecretMissing)?;
-        let epoch = (membership.group, membership.epoch);
+        let epoch = membership.epoch_id();
         let device = TrinxInProcess::initialise(secret, epoch, me, identity, count.into());
         let devices = device.ok_or(BadDevice::WrongKind)?.split();
         let check = OrderCheck::new(secret, membership);
@@ -245,7 +246,7 @@ impl<D: Trinx> Usig for OrderCounter<D> {
     }
 
     fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
-        self.device.begin_epoch(self.instance.0.into(), membership.epoch)?;
+        self.device.begin_epoch(self.instance.0.into(), &membership.epoch_id())?;
         self.check = Arc::new(self.check.for_epoch(membership));
         Ok(())
     }
@@ -279,7 +280,10 @@ impl<D: Trinx> Usig for OrderCounter<D> {
                 digest: it.digest,
             })
         };
-        let recent = recent.into_iter().flatten().filter_map(statement).collect();
+        let mut recent: Vec<_> = recent.into_iter().flatten().filter_map(statement).collect();
+        if mutant!("trusted.forgets-what-it-said") {
+            recent.clear();
+        }
         let last = position(values[ORDER]);
         Some(Memory { last, committed: last, recent })
     }

@@ -18,8 +18,8 @@
 
 use crate::usig::{GroupKey, REPEATABLE};
 use pentarchy_core::counter::Refused;
-use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::digest::{Digest, Domain, EpochId};
+use pentarchy_core::ids::{Incarnation, ReplicaId};
 
 /// Counters of one instance.
 pub const COUNTERS: usize = 4;
@@ -113,10 +113,10 @@ pub struct Memory {
     pub recent: [Option<Certified>; REPEATABLE],
 }
 
-/// The group and epoch to which certificates are bound.
+/// The group, its configuration and the epoch, to which certificates are bound.
 #[must_use]
-pub fn context(group: &GroupId, epoch: Epoch) -> Digest {
-    Domain::new(group, epoch).statement("trinx").finish()
+pub fn context(epoch: &EpochId) -> Digest {
+    Domain::new(epoch).statement("trinx").finish()
 }
 
 /// The bytes that a certificate seals.
@@ -186,8 +186,7 @@ pub fn is_certified(
 /// One instance in one life. Whoever makes it must see to it that no other was ever made with the
 /// same key, id and incarnation.
 pub struct Instance {
-    group: GroupId,
-    epoch: Epoch,
+    epoch: EpochId,
     context: Digest,
     id: InstanceId,
     incarnation: Incarnation,
@@ -202,31 +201,24 @@ pub struct Instance {
 impl Instance {
     /// An instance that has certified nothing, in an epoch of a group.
     #[must_use]
-    pub fn new(
-        (group, epoch): (GroupId, Epoch),
-        id: InstanceId,
-        incarnation: Incarnation,
-        key: GroupKey,
-    ) -> Self {
-        let context = context(&group, epoch);
+    pub fn new(epoch: EpochId, id: InstanceId, incarnation: Incarnation, key: GroupKey) -> Self {
+        let context = context(&epoch);
         let Memory { values, recent } = Memory::default();
-        Self { group, epoch, context, id, incarnation, key, values, recent, newest: 0 }
+        Self { epoch, context, id, incarnation, key, values, recent, newest: 0 }
     }
 
     /// Goes over to a later epoch, where every value is free again. There is no way back.
     ///
     /// # Errors
-    /// [`Refused::Spent`] if the instance was in a later one.
-    pub fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), Refused> {
-        if epoch < self.epoch {
-            return Err(Refused::Spent);
-        }
-        if epoch > self.epoch {
-            self.epoch = epoch;
-            self.context = context(&self.group, epoch);
+    /// [`Refused::Spent`] if the instance was in a later one, or in this one under another
+    /// configuration, or is of another group.
+    pub fn begin_epoch(&mut self, epoch: &EpochId) -> Result<(), Refused> {
+        if epoch.group == self.epoch.group && epoch.epoch > self.epoch.epoch {
+            self.epoch = *epoch;
+            self.context = context(epoch);
             self.remember(&Memory::default());
         }
-        Ok(())
+        if *epoch == self.epoch { Ok(()) } else { Err(Refused::Spent) }
     }
 
     /// Certifies the digest with these values, or repeats that it did.

@@ -1,17 +1,17 @@
 //! The trusted code: a counter that certifies each position at most once.
 //!
 //! The safety of the whole group rests on the few screens of this file, and on what it calls: two
-//! primitives, and the digest of group and epoch. It depends on no state but its own, certifies
-//! without the allocator, and panics on no input. What it promises, for one device in one life
-//! (incarnation), under one key:
+//! primitives, and the digest of group, configuration and epoch. It depends on no state but its
+//! own, certifies without the allocator, and panics on no input. What it promises, for one device
+//! in one life (incarnation), under one key:
 //!
 //! 1. *Uniqueness.* No two certificates of one epoch name the same position with different digests.
 //! 2. *Order.* Fresh certificates are issued at ascending positions only.
 //! 3. *Memory.* Each certificate names the highest position with an index of at least
 //!    [`Position::COMMITMENT`] that was certified before it. Who leaves a view by a certificate
 //!    cannot hide what it committed to there, nor anywhere before.
-//! 4. *Binding.* A certificate is for one group, epoch, replica and life of its device. Epochs
-//!    ascend; within each, positions begin anew.
+//! 4. *Binding.* A certificate is for one group, configuration, epoch, replica and life of its
+//!    device. Epochs ascend; within each, positions begin anew.
 //!
 //! Repeating the last few requests gives the same certificates again, so that a host that crashed
 //! before it had stored an answer can ask again. This cannot break 1 or 2, as nothing new is said.
@@ -20,8 +20,8 @@ use ed25519_dalek::{Signer, SigningKey};
 use hmac::{Hmac, KeyInit, Mac};
 pub use pentarchy_core::counter::REPEATABLE;
 use pentarchy_core::counter::{Certificate, Instance, Memory, Position, Refused, Statement, Ui};
-use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId, View};
+use pentarchy_core::digest::{Digest, Domain, EpochId};
+use pentarchy_core::ids::{Incarnation, ReplicaId, View};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
@@ -35,7 +35,8 @@ const TAG: &[u8; 16] = b"pentarchy usig 1";
 const SESSION_TAG: &[u8; 16] = b"pentarchy sess 1";
 const STATEMENT_BYTES: usize = 16 + 32 + 2 + 8 + 16 + 16 + 32;
 
-/// The group and epoch to which certificates are bound, from the membership's domain.
+/// The group, configuration and epoch to which certificates are bound, from the membership's
+/// domain.
 #[must_use]
 pub fn context(domain: &Domain) -> Digest {
     domain.statement("usig").finish()
@@ -132,9 +133,8 @@ impl Key {
 /// One device in one life. Whoever makes it must see to it that no other device was ever made with
 /// the same key, replica and incarnation.
 pub struct Device {
-    group: GroupId,
-    epoch: Epoch,
-    /// Of group and epoch.
+    epoch: EpochId,
+    /// Of the epoch.
     context: Digest,
     replica: ReplicaId,
     incarnation: Incarnation,
@@ -150,32 +150,24 @@ pub struct Device {
 impl Device {
     /// A device that has certified nothing, in an epoch of a group.
     #[must_use]
-    pub fn new(
-        group: GroupId,
-        epoch: Epoch,
-        replica: ReplicaId,
-        incarnation: Incarnation,
-        key: Key,
-    ) -> Self {
-        let context = context(&Domain::new(&group, epoch));
+    pub fn new(epoch: EpochId, replica: ReplicaId, incarnation: Incarnation, key: Key) -> Self {
+        let context = context(&Domain::new(&epoch));
         let (last, committed, recent) = (START, START, [None; REPEATABLE]);
-        Self { group, epoch, context, replica, incarnation, key, last, committed, recent }
+        Self { epoch, context, replica, incarnation, key, last, committed, recent }
     }
 
     /// Goes over to a later epoch, where every position is free again. There is no way back.
     ///
     /// # Errors
-    /// [`Refused::Spent`] if the device was in a later one.
-    pub fn begin_epoch(&mut self, epoch: Epoch) -> Result<(), Refused> {
-        if epoch < self.epoch {
-            return Err(Refused::Spent);
-        }
-        if epoch > self.epoch {
-            self.epoch = epoch;
-            self.context = context(&Domain::new(&self.group, epoch));
+    /// [`Refused::Spent`] if the device was in a later one, or in this one under another
+    /// configuration, or is of another group.
+    pub fn begin_epoch(&mut self, epoch: &EpochId) -> Result<(), Refused> {
+        if epoch.group == self.epoch.group && epoch.epoch > self.epoch.epoch {
+            self.epoch = *epoch;
+            self.context = context(&Domain::new(epoch));
             (self.last, self.committed, self.recent) = (START, START, [None; REPEATABLE]);
         }
-        Ok(())
+        if *epoch == self.epoch { Ok(()) } else { Err(Refused::Spent) }
     }
 
     /// The life of this device.

@@ -7,7 +7,7 @@ use super::wire::round_trip;
 use crate::input::{Input, put_bytes};
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Position, Refused, Ui};
-use pentarchy_core::digest::{Digest, Domain};
+use pentarchy_core::digest::{Digest, Domain, EpochId};
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, View};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::keys::GroupSecret;
@@ -23,7 +23,7 @@ const INSTANCES: u16 = 2;
 const GROUP: GroupId = GroupId([5; 16]);
 const ME: ReplicaId = ReplicaId(1);
 const LIFE: Incarnation = Incarnation(7);
-const FIRST: Epoch = Epoch(1);
+const FIRST: EpochId = EpochId { group: GROUP, configuration: Digest([6; 32]), epoch: Epoch(1) };
 
 /// The process, and what it has said so far.
 struct Process {
@@ -35,7 +35,7 @@ struct Process {
 /// What a TrInX instance has said in its epoch.
 #[derive(Default)]
 struct Told {
-    epoch: Epoch,
+    epoch: EpochId,
     stands: [Value; COUNTERS],
     /// What it may say again.
     said: HashSet<(Ask, Digest)>,
@@ -45,15 +45,14 @@ struct Told {
 
 #[derive(Default)]
 struct ToldByUsig {
-    epoch: Epoch,
+    epoch: EpochId,
     last: Position,
     said: HashMap<Position, Digest>,
 }
 
 impl Process {
     fn new(device: Device) -> Self {
-        let whose =
-            Initialise { device, group: GROUP, epoch: FIRST, replica: ME, incarnation: LIFE };
+        let whose = Initialise { device, epoch: FIRST, replica: ME, incarnation: LIFE };
         let told = || Told { epoch: FIRST, ..Told::default() };
         Self {
             desks: Desk::all(&GroupSecret::from_bytes([9; 32]), &whose),
@@ -109,11 +108,12 @@ impl Process {
         }
     }
 
-    fn begin(&mut self, mailbox: usize, epoch: Epoch) {
+    fn begin(&mut self, mailbox: usize, epoch: EpochId) {
         // A process is a device of one kind, so only one of the two is asked again.
         let told = &mut self.instances[mailbox];
-        assert!(epoch >= told.epoch, "goes back");
-        if epoch > told.epoch {
+        assert!(epoch.epoch > told.epoch.epoch || epoch == told.epoch, "goes back");
+        assert_eq!(epoch.group, GROUP);
+        if epoch != told.epoch {
             *told = Told { epoch, ..Told::default() };
             if mailbox == 0 {
                 self.usig = ToldByUsig { epoch, ..ToldByUsig::default() };
@@ -125,20 +125,28 @@ impl Process {
         let by = |number| InstanceId { replica: ME, number };
         let (number, epoch) = (mailbox as u16, self.instances[mailbox].epoch);
         let mut is = |epoch, number| {
-            let context = trinx::context(&GROUP, epoch);
+            let context = trinx::context(&epoch);
             self.is(&Question::CheckTrinx(context, by(number), *said, *digest))
         };
-        assert!(is(epoch, number) && !is(Epoch(epoch.0 ^ 1), number) && !is(epoch, number ^ 1));
+        assert!(is(epoch, number) && !is(epoch, number ^ 1));
+        assert!(others(epoch).into_iter().all(|other| !is(other, number)));
     }
 
     fn usig_is_genuine(&mut self, ui: &Ui, digest: &Digest) {
         let epoch = self.usig.epoch;
         let mut is = |epoch| {
-            let context = usig::context(&Domain::new(&GROUP, epoch));
+            let context = usig::context(&Domain::new(&epoch));
             self.is(&Question::CheckUsig(context, ME, *ui, *digest))
         };
-        assert!(is(epoch) && !is(Epoch(epoch.0 ^ 1)));
+        assert!(is(epoch) && others(epoch).into_iter().all(|other| !is(other)));
     }
+}
+
+/// The epoch before or behind, and the same under another configuration.
+fn others(epoch: EpochId) -> [EpochId; 2] {
+    let mut changed = epoch;
+    changed.configuration.0[0] ^= 1;
+    [EpochId { epoch: Epoch(epoch.epoch.0 ^ 1), ..epoch }, changed]
 }
 
 impl Told {
@@ -214,7 +222,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         (0, Question::Certify(leave, digest(2))),
         (1, Question::Certify(order(2), digest(3))),
         (0, Question::Recall),
-        (0, Question::BeginEpoch(Epoch(2))),
+        (0, Question::BeginEpoch(EpochId { epoch: Epoch(2), ..FIRST })),
         (1, Question::Certify(order(3), digest(3))),
     ];
     let mut device = Process::new(Device::Trinx(INSTANCES));
@@ -222,12 +230,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
         device.ask(*mailbox, &question.to_bytes());
     }
     if let Answer::Memory(Some(memory)) = device.ask(1, &Question::Recall.to_bytes()) {
-        let other = (1, Question::BeginEpoch(Epoch(2)));
+        let other = (1, Question::BeginEpoch(EpochId { epoch: Epoch(2), ..FIRST }));
         asked.extend([other, (1, Question::Restore(memory))]);
     }
     let again = Question::Certify(order(3), digest(3));
     if let Answer::Certificate(said) = device.ask(1, &again.to_bytes()) {
-        let (context, by) = (trinx::context(&GROUP, FIRST), InstanceId { replica: ME, number: 1 });
+        let (context, by) = (trinx::context(&FIRST), InstanceId { replica: ME, number: 1 });
         asked.push((1, again));
         asked.push((2, Question::CheckTrinx(context, by, said, digest(3))));
     }
@@ -239,11 +247,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut of_usig = vec![(0, create.clone()), (0, Question::RecallUsig)];
     let mut device = Process::new(Device::Usig);
     if let Answer::Ui(ui) = device.ask(0, &create.to_bytes()) {
-        let context = usig::context(&Domain::new(&GROUP, FIRST));
+        let context = usig::context(&Domain::new(&FIRST));
         of_usig.push((1, Question::CheckUsig(context, ME, ui, digest(1))));
     }
     if let Answer::UsigMemory(memory) = device.ask(0, &Question::RecallUsig.to_bytes()) {
-        of_usig.push((0, Question::BeginEpoch(Epoch(2))));
+        of_usig.push((0, Question::BeginEpoch(EpochId { epoch: Epoch(2), ..FIRST })));
         of_usig.push((0, Question::RestoreUsig(memory)));
     }
     of_usig.extend([(0, create), (0, Question::Create(at(4), digest(2)))]);

@@ -10,9 +10,10 @@ use crate::identity::DeviceIdentity;
 use crate::usig::{self, Device, GroupKey, Key};
 use ed25519_dalek::SigningKey;
 use pentarchy_core::counter::{Memory, Position, Refused, Ui, Usig};
-use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::digest::{Digest, Domain, EpochId};
+use pentarchy_core::ids::{Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
+use pentarchy_core::mutant;
 use std::fmt;
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ impl InProcess {
     /// [`BadDevice::WrongKind`] if the identity has a key of its own.
     pub fn mac(
         group_secret: &[u8; 32],
-        (group, epoch): (GroupId, Epoch),
+        epoch: EpochId,
         me: ReplicaId,
         identity: DeviceIdentity,
     ) -> Result<Self, BadDevice> {
@@ -67,9 +68,9 @@ impl InProcess {
             return Err(BadDevice::WrongKind);
         }
         let key = Key::Group(GroupKey::new(group_secret));
-        let context = usig::context(&Domain::new(&group, epoch));
+        let context = usig::context(&Domain::new(&epoch));
         let check = Arc::new(Check::mac(group_secret, context));
-        let device = Device::new(group, epoch, me, identity.incarnation(), key);
+        let device = Device::new(epoch, me, identity.incarnation(), key);
         Ok(Self { device, check })
     }
 
@@ -80,14 +81,14 @@ impl InProcess {
     /// [`BadDevice`] if the identity has no key, or one of the others' is unusable.
     pub fn signature(
         device_keys: &[[u8; 32]],
-        (group, epoch): (GroupId, Epoch),
+        epoch: EpochId,
         me: ReplicaId,
         identity: DeviceIdentity,
     ) -> Result<Self, BadDevice> {
         let key = Key::Own(SigningKey::from_bytes(identity.seed().ok_or(BadDevice::WrongKind)?));
-        let context = usig::context(&Domain::new(&group, epoch));
+        let context = usig::context(&Domain::new(&epoch));
         let check = Check::signature(device_keys, context).map_err(BadDevice::Key)?;
-        let device = Device::new(group, epoch, me, identity.incarnation(), key);
+        let device = Device::new(epoch, me, identity.incarnation(), key);
         Ok(Self { device, check: Arc::new(check) })
     }
 
@@ -102,7 +103,7 @@ impl InProcess {
         identity: DeviceIdentity,
         group_secret: Option<&[u8; 32]>,
     ) -> Result<Self, BadDevice> {
-        let epoch = (membership.group, membership.epoch);
+        let epoch = membership.epoch_id();
         let keys: Vec<[u8; 32]> = membership.members.iter().map(|m| m.device_key).collect();
         if keys.iter().any(|key| *key != [0; 32]) {
             Self::signature(&keys, epoch, me, identity)
@@ -124,7 +125,10 @@ impl Usig for InProcess {
         self.device.incarnation()
     }
     fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
-        self.device.begin_epoch(membership.epoch)?;
+        if mutant!("trusted.stays-in-its-epoch") {
+            return Ok(());
+        }
+        self.device.begin_epoch(&membership.epoch_id())?;
         self.check = Arc::new(self.check.for_epoch(membership));
         Ok(())
     }
@@ -135,6 +139,9 @@ impl Usig for InProcess {
         Some(self.device.memory())
     }
     fn restore(&mut self, memory: &Memory) -> Result<(), Refused> {
+        if mutant!("trusted.restores-nothing") {
+            return Ok(());
+        }
         self.device.restore(memory)
     }
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {

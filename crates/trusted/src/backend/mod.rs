@@ -12,8 +12,8 @@ pub mod trinx_in_process;
 
 use crate::trinx::{Ask, Certificate, InstanceId, Memory};
 use pentarchy_core::counter::Refused;
-use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, Incarnation};
+use pentarchy_core::digest::{Digest, EpochId};
+use pentarchy_core::ids::Incarnation;
 
 /// The TrInX instances of one replica, wherever they run. Each question names its instance; what
 /// crosses this line is plain data of fixed size, so that a backend may put it through a pipe.
@@ -31,7 +31,7 @@ pub trait Trinx: Send {
     /// # Errors
     /// [`Refused::Spent`] if it was in a later one; [`Refused::Unavailable`] if there is no such
     /// instance or it has failed.
-    fn begin_epoch(&mut self, instance: u16, epoch: Epoch) -> Result<(), Refused>;
+    fn begin_epoch(&mut self, instance: u16, epoch: &EpochId) -> Result<(), Refused>;
 
     /// Has an instance certify the digest with these values, or repeat that it did.
     ///

@@ -6,8 +6,8 @@ use crate::identity::DeviceIdentity;
 use crate::trinx::{self, Ask, Certificate, Instance, InstanceId, Memory};
 use crate::usig::GroupKey;
 use pentarchy_core::counter::Refused;
-use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::digest::{Digest, EpochId};
+use pentarchy_core::ids::{Incarnation, ReplicaId};
 use std::fmt;
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ impl TrinxInProcess {
     #[must_use]
     pub fn initialise(
         group_secret: &[u8; 32],
-        epoch: (GroupId, Epoch),
+        epoch: EpochId,
         replica: ReplicaId,
         identity: &DeviceIdentity,
         instances: u16,
@@ -49,7 +49,7 @@ impl TrinxInProcess {
     /// A single instance, by its number.
     pub(crate) fn one(
         key: &GroupKey,
-        epoch: (GroupId, Epoch),
+        epoch: EpochId,
         replica: ReplicaId,
         incarnation: Incarnation,
         number: u16,
@@ -59,7 +59,7 @@ impl TrinxInProcess {
 
     fn these(
         key: &GroupKey,
-        epoch: (GroupId, Epoch),
+        epoch: EpochId,
         replica: ReplicaId,
         incarnation: Incarnation,
         numbers: Range<u16>,
@@ -90,7 +90,7 @@ impl Trinx for TrinxInProcess {
     fn instances(&self) -> u16 {
         u16::try_from(self.instances.len()).unwrap_or(u16::MAX)
     }
-    fn begin_epoch(&mut self, instance: u16, epoch: Epoch) -> Result<(), Refused> {
+    fn begin_epoch(&mut self, instance: u16, epoch: &EpochId) -> Result<(), Refused> {
         self.instance(instance)?.begin_epoch(epoch)
     }
     fn certify(

@@ -1,7 +1,7 @@
 //! What certifies and checks asks nothing of the allocator.
 
 use crate::trinx_contract::{LIFE, ME, ask, digest};
-use crate::{EPOCH, SECRET};
+use crate::{EPOCH, SECRET, in_epoch};
 use allocation_counter::measure;
 use pentarchy_core::counter::Position;
 use pentarchy_core::ids::{Epoch, View};
@@ -14,9 +14,9 @@ use std::hint::black_box;
 fn what_certifies_and_checks_allocates_nothing() {
     let (key, id) = (GroupKey::new(&SECRET), InstanceId { replica: ME, number: 0 });
     let mut instance = Instance::new(EPOCH, id, LIFE, key.clone());
-    let mut usig = Device::new(EPOCH.0, EPOCH.1, ME, LIFE, Key::Group(key.clone()));
-    let context = trinx::context(&EPOCH.0, EPOCH.1);
-    let epoch = Epoch(EPOCH.1.0 + 1);
+    let mut usig = Device::new(EPOCH, ME, LIFE, Key::Group(key.clone()));
+    let context = trinx::context(&EPOCH);
+    let epoch = in_epoch(Epoch(EPOCH.epoch.0 + 1));
     let counted = measure(|| {
         for number in 1..20 {
             let leave = ask(Kind::Continuing, &[(0, u128::from(number) * 2)]);
@@ -34,7 +34,7 @@ fn what_certifies_and_checks_allocates_nothing() {
         }
         let memory = instance.memory();
         assert!(instance.restore(&memory).is_err());
-        assert!(instance.begin_epoch(epoch).is_ok() && usig.begin_epoch(epoch).is_ok());
+        assert!(instance.begin_epoch(&epoch).is_ok() && usig.begin_epoch(&epoch).is_ok());
         assert!(instance.restore(&memory).is_ok());
     });
     assert_eq!(counted.count_total, 0);

@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use pentarchy_core::counter::{
     Certificate, Instance, Memory, Position, Refused, Statement, Ui, Usig,
 };
-use pentarchy_core::digest::{Digest, Domain};
+use pentarchy_core::digest::{Digest, Domain, EpochId};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
 use pentarchy_trusted::usig::{Claim, REPEATABLE, START, context, statement};
@@ -54,6 +54,10 @@ enum Bug {
     NeverBegins,
     /// Leaves the epoch out of what it seals.
     SealsNoEpoch,
+    /// Leaves the configuration out of what it seals.
+    SealsNoConfiguration,
+    /// Goes to another configuration within an epoch.
+    SwapsConfigurations,
     /// Takes a memory and goes on from the beginning.
     RestoresNothing,
     /// Takes over where it was and not what it had committed to.
@@ -75,7 +79,7 @@ struct Mutant {
     bug: Bug,
     replica: ReplicaId,
     incarnation: Incarnation,
-    epoch: Epoch,
+    epoch: EpochId,
     last: Position,
     committed: Position,
     granted: Vec<(Claim, Digest)>,
@@ -84,7 +88,7 @@ struct Mutant {
 impl Mutant {
     fn new(bug: Bug, replica: ReplicaId, incarnation: Incarnation) -> Self {
         let last = if bug == Bug::StartsBelow { Position::default() } else { START };
-        let epoch = EPOCH.1;
+        let epoch = EPOCH;
         Self { bug, replica, incarnation, epoch, last, committed: START, granted: Vec::new() }
     }
 
@@ -98,8 +102,13 @@ impl Mutant {
             _ => {}
         }
         let mut mac = Hmac::<Sha256>::new_from_slice(&SECRET).unwrap();
-        let epoch = if self.bug == Bug::SealsNoEpoch { Epoch(0) } else { self.epoch };
-        let context = context(&Domain::new(&EPOCH.0, epoch));
+        let mut epoch = self.epoch;
+        match self.bug {
+            Bug::SealsNoEpoch => epoch.epoch = Epoch(0),
+            Bug::SealsNoConfiguration => epoch.configuration = Digest::default(),
+            _ => {}
+        }
+        let context = context(&Domain::new(&epoch));
         mac.update(&statement(&context, by, &sealed, digest));
         mac.finalize().into_bytes().into()
     }
@@ -151,8 +160,10 @@ impl Usig for Mutant {
     }
 
     fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
-        let epoch = membership.epoch;
-        if epoch < self.epoch && self.bug != Bug::GoesBack {
+        let (epoch, now) = (membership.epoch_id(), self.epoch);
+        let is_back = epoch.epoch < now.epoch && self.bug != Bug::GoesBack;
+        let is_other = epoch.epoch == now.epoch && epoch != now;
+        if is_back || is_other && self.bug != Bug::SwapsConfigurations {
             return Err(Refused::Spent);
         }
         if epoch != self.epoch || self.bug == Bug::BeginsAgain {
@@ -279,6 +290,8 @@ fn every_bug_is_found_by_the_law_that_is_there_for_it() {
         (Bug::BeginsAgain, "epochs"),
         (Bug::NeverBegins, "epochs"),
         (Bug::SealsNoEpoch, "epochs"),
+        (Bug::SealsNoConfiguration, "epochs"),
+        (Bug::SwapsConfigurations, "epochs"),
         (Bug::RestoresNothing, "restoring"),
         (Bug::RestoresNoCommitment, "restoring"),
         (Bug::RestoresNoRepetitions, "restoring"),

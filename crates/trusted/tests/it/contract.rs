@@ -213,7 +213,17 @@ fn epochs(make: Factory, group: &Membership) -> Verdict {
     for epochs in [0, 1] {
         hold(begin(&mut *usig, epochs).is_err(), || format!("goes back to epoch + {epochs}"))?;
     }
-    grant(&mut *usig, at(0, 4), 3, at(0, 3)).map(|_| ())
+    let changed = Membership { configuration: Digest([9; 32]), ..later(2) };
+    let swapped = usig.begin_epoch(&changed);
+    hold(swapped == Err(Refused::Spent), || format!("{swapped:?} under another configuration"))?;
+    let mut elsewhere = make(ME, LIFE);
+    let begun = elsewhere.begin_epoch(&Membership { epoch: Epoch(group.epoch.0 + 3), ..changed });
+    hold(begun == Ok(()), || format!("{begun:?} under the next configuration"))?;
+    hold(begin(&mut *usig, 3) == Ok(()), || "refuses a later epoch".to_owned())?;
+    let said = grant(&mut *usig, at(0, 3), 4, START)?;
+    hold(!elsewhere.verify(ME, &said, &digest(4)), || "seals no configuration".to_owned())?;
+    hold(begin(&mut *usig, 2).is_err(), || "goes back".to_owned())?;
+    grant(&mut *usig, at(0, 4), 5, at(0, 3)).map(|_| ())
 }
 
 /// Identifiers that differ from this one in one number or one bit.

@@ -46,7 +46,7 @@ fn certificates_are_bound_to_their_context() {
     let ui = mac_device(ReplicaId(0), Incarnation(1))
         .create(Position::new(View(0), 3), &DIGEST)
         .unwrap();
-    let context = usig::context(&Domain::new(&EPOCH.0, EPOCH.1));
+    let context = usig::context(&Domain::new(&EPOCH));
     assert!(Check::mac(&SECRET, context).check(ReplicaId(0), &ui, &DIGEST));
     assert!(!Check::mac(&SECRET, Digest([8; 32])).check(ReplicaId(0), &ui, &DIGEST));
     assert!(!Check::mac(&[8; 32], context).check(ReplicaId(0), &ui, &DIGEST));

@@ -1,6 +1,6 @@
 //! An identity is used once.
 
-use pentarchy_core::ids::Incarnation;
+use pentarchy_core::ids::{Incarnation, MemberId};
 use pentarchy_core::membership::Member;
 use pentarchy_trusted::DeviceIdentity;
 use pentarchy_trusted::identity::TakeError;
@@ -16,7 +16,8 @@ fn directory(name: &str) -> PathBuf {
 }
 
 fn member(incarnation: Incarnation, device_key: [u8; 32]) -> Member {
-    Member { key: [0; 32], incarnation, device_key }
+    let (identity, signing) = ([0; 32], [0; 32]);
+    Member { id: MemberId(0), identity, signing, incarnation, device_key }
 }
 
 fn admitted(path: &Path) -> Member {

@@ -1,5 +1,5 @@
 //! The bytes under a certificate must not move. The answers were computed with Python's `hmac` and
-//! with OpenSSL (the domain with Python's `blake3`), from the layout in the documentation alone.
+//! `cryptography` (the domain with Python's `blake3`), from the layout in the documentation alone.
 
 use crate::{EPOCH, SECRET};
 use pentarchy_core::counter::{Certificate, Position};
@@ -8,14 +8,14 @@ use pentarchy_core::ids::{Incarnation, ReplicaId, View};
 use pentarchy_crypto::secret_file::{from_hex, to_hex};
 use pentarchy_trusted::usig::{Claim, Device, GroupKey, Key, statement};
 
-const MAC: &str = "7ddb43ebc7c3b3884aeb481c4837a7317dc370b4f7877d4cfbe7a9499ebdf1f5";
+const MAC: &str = "e7554367c6e6fca6314c25dcdc90c0232704f6a7fb77ac2def9e44c13fb1f871";
 const SEED: &str = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
-const SIGNATURE: &str = "921e0aa653259a45699d187d04ae2bff20377f057704260165c6648b02af21e6\
-                         854f9762503911205842c3f3a014be382708e746ddf0ca89cdbd906618c77b08";
+const SIGNATURE: &str = "eab6922e8c7035c345d0566321bbf198d76cae057afeb140ab01f5ddb567214a\
+                         ac47153659e0ad92bad4466b0c088b08eb16a92bac81d3494f55ee57b60b840c";
 
 /// Certifies `0..32` at 3:4 by replica 1 in life 5, having committed at 2:17.
 fn certificate(key: Key) -> Certificate {
-    let mut device = Device::new(EPOCH.0, EPOCH.1, ReplicaId(1), Incarnation(5), key);
+    let mut device = Device::new(EPOCH, ReplicaId(1), Incarnation(5), key);
     device.create(Position::new(View(2), 17), &Digest([0; 32])).unwrap();
     let digest = Digest(std::array::from_fn(|index| index as u8));
     device.create(Position::new(View(3), 4), &digest).unwrap().certificate

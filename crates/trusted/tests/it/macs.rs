@@ -45,7 +45,7 @@ fn say_who<U: Usig>(mut counters: Vec<U>, checks: &[OrderCheck]) {
                 assert!(!check.check_mac(other, mac, &said), "{other:?}");
             }
             assert!(!check.check_mac(by, mac, &digest(2)));
-            let later = Membership { epoch: Epoch(EPOCH.1.0 + 1), ..group() };
+            let later = Membership { epoch: Epoch(EPOCH.epoch.0 + 1), ..group() };
             assert!(!check.for_epoch(&later).check_mac(by, mac, &said));
         }
     }

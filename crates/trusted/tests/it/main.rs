@@ -14,13 +14,20 @@ mod trinx_broken;
 mod trinx_contract;
 mod trinx_stories;
 
+use pentarchy_core::digest::{Digest, EpochId};
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_trusted::DeviceIdentity;
 
 const SECRET: [u8; 32] = [7; 32];
-const EPOCH: (GroupId, Epoch) = (GroupId([5; 16]), Epoch(1));
+const EPOCH: EpochId =
+    EpochId { group: GroupId([5; 16]), configuration: Digest([6; 32]), epoch: Epoch(1) };
 const REPLICAS: u16 = 3;
+
+/// Another epoch of the same group under the same configuration.
+fn in_epoch(epoch: Epoch) -> EpochId {
+    EpochId { epoch, ..EPOCH }
+}
 
 /// The identity of a signing device of this replica, in this life.
 fn signing(replica: ReplicaId, incarnation: Incarnation) -> DeviceIdentity {
@@ -33,12 +40,12 @@ fn device_keys() -> Vec<[u8; 32]> {
 
 /// A group whose devices are in life `100 + replica`.
 fn membership(device_keys: &[[u8; 32]]) -> Membership {
-    let member = |(index, device_key): (u64, &[u8; 32])| Member {
-        key: pentarchy_crypto::keys::KeyPair::from_seed([0x40 + index as u8; 32]).public(),
-        incarnation: Incarnation(100 + index),
-        device_key: *device_key,
+    let member = |(index, device_key): (u64, &[u8; 32])| {
+        let keys = pentarchy_crypto::keys::KeyPair::from_seed([0x40 + index as u8; 32]);
+        let incarnation = Incarnation(100 + index);
+        (keys.public(), Life { incarnation, device_key: *device_key })
     };
-    let members = (0..).zip(device_keys).map(member).collect();
-    let (group, epoch) = EPOCH;
-    Membership { group, epoch, f: 1, members, base: Base::default(), lane: Default::default() }
+    let members = (0..).zip(device_keys).map(member);
+    let EpochId { group, configuration, epoch } = EPOCH;
+    Membership { configuration, epoch, ..Membership::of_keys(group, 1, members) }
 }

@@ -5,8 +5,8 @@ use crate::trinx_contract::{LIFE, ME, ask, digest};
 use crate::{EPOCH, REPLICAS, SECRET, contract, membership, trinx_contract};
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Certificate, Instance, Position, Refused, Ui, Usig};
-use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, View};
+use pentarchy_core::digest::{Digest, EpochId};
+use pentarchy_core::ids::{ClientId, GroupId, Incarnation, ReplicaId, View};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_crypto::keys::GroupSecret;
 use pentarchy_crypto::verifier::{SessionCheck as _, TaggedRequest};
@@ -40,7 +40,8 @@ fn program(secret: &std::path::Path) -> Command {
 pub fn with_secret(secret: [u8; 32], group: GroupId) -> Arc<CounterProcess> {
     let folder = tempfile::tempdir().unwrap();
     let (program, identity) = (program(&secret_file(&folder, secret)), identity(LIFE));
-    CounterProcess::start(program, Device::Usig, (group, Epoch(0)), ME, &identity).unwrap()
+    let epoch = EpochId { group, ..EpochId::default() };
+    CounterProcess::start(program, Device::Usig, epoch, ME, &identity).unwrap()
 }
 
 fn identity(life: Incarnation) -> DeviceIdentity {
@@ -107,7 +108,7 @@ impl<D: Trinx> Trinx for Shared<D> {
     fn instances(&self) -> u16 {
         self.0.lock().unwrap().instances()
     }
-    fn begin_epoch(&mut self, instance: u16, epoch: Epoch) -> Result<(), Refused> {
+    fn begin_epoch(&mut self, instance: u16, epoch: &EpochId) -> Result<(), Refused> {
         self.0.lock().unwrap().begin_epoch(instance, epoch)
     }
     fn certify(
@@ -145,7 +146,7 @@ fn a_process_that_ends_is_unavailable_for_good() {
     let mut device = TrinxProcess::new(process.clone());
     let certificate = device.certify(0, &order(1), &digest(1)).unwrap();
     let by = InstanceId { replica: ME, number: 0 };
-    let context = trinx::context(&EPOCH.0, EPOCH.1);
+    let context = trinx::context(&EPOCH);
     assert!(device.verify(&context, by, &certificate, &digest(1)) && process.is_well());
     kill_process(pid(&process), Signal::KILL).unwrap();
     let begun = Instant::now();
@@ -317,9 +318,8 @@ fn no_question_brings_a_device_down() {
 
 fn whose() -> Bytes {
     use pentarchy_trusted::backend::process::question::Initialise;
-    let (group, epoch) = EPOCH;
     let device = Device::Trinx(2);
-    let whose = Initialise { device, group, epoch, replica: ME, incarnation: LIFE };
+    let whose = Initialise { device, epoch: EPOCH, replica: ME, incarnation: LIFE };
     Question::Initialise(whose).to_bytes()
 }
 
@@ -348,7 +348,7 @@ fn questions_and_answers_come_back_as_they_were_and_fit() {
     let usig = pentarchy_core::counter::Memory { last: position, committed: position, recent };
     let questions = [
         Question::from_bytes(&whose()).unwrap(),
-        Question::BeginEpoch(EPOCH.1),
+        Question::BeginEpoch(EPOCH),
         Question::Certify(asks, digest),
         Question::Recall,
         Question::Restore(Box::new(memory)),

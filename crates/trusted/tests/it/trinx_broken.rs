@@ -2,11 +2,11 @@
 
 use crate::contract::Broken;
 use crate::process::behind_mailboxes;
-use crate::trinx_contract::contract;
-use crate::{EPOCH, SECRET};
+use crate::trinx_contract::{CHANGED, contract};
+use crate::{EPOCH, SECRET, in_epoch};
 use hmac::{Hmac, KeyInit, Mac};
 use pentarchy_core::counter::Refused;
-use pentarchy_core::digest::Digest;
+use pentarchy_core::digest::{Digest, EpochId};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
 use pentarchy_trusted::backend::Trinx;
 use pentarchy_trusted::trinx::{
@@ -73,6 +73,10 @@ enum Bug {
     AllBegin,
     /// All seal the epoch of the first, and count for themselves.
     SealsEpochOfFirst,
+    /// Seals the same under every configuration.
+    SealsNoConfiguration,
+    /// Goes to another configuration within an epoch.
+    SwapsConfigurations,
     /// Keeps its values in a new epoch.
     KeepsValues,
     /// Takes a memory and goes on from the beginning.
@@ -87,7 +91,7 @@ enum Bug {
 
 #[derive(Clone, Default)]
 struct Counters {
-    epoch: Epoch,
+    epoch: EpochId,
     values: [Value; COUNTERS],
     /// What the last continuing certificate left.
     continued: [Value; COUNTERS],
@@ -103,13 +107,13 @@ struct Mutant {
 }
 
 /// Where an instance begins in an epoch.
-fn fresh(epoch: Epoch) -> Counters {
+fn fresh(epoch: EpochId) -> Counters {
     Counters { epoch, ..Counters::default() }
 }
 
 impl Mutant {
     fn new(bug: Bug, replica: ReplicaId, incarnation: Incarnation) -> Self {
-        Self { bug, replica, incarnation, instances: [fresh(EPOCH.1), fresh(EPOCH.1)] }
+        Self { bug, replica, incarnation, instances: [fresh(EPOCH), fresh(EPOCH)] }
     }
 
     fn seal(&self, context: &Digest, by: InstanceId, claim: &Claim, digest: &Digest) -> [u8; 32] {
@@ -123,7 +127,11 @@ impl Mutant {
                 claim.readings.iter_mut().flatten().for_each(|it| it.previous = None);
             }
             Bug::SealsNoCounter => claim.readings.sort_by_key(|it| it.map(|it| it.value)),
-            Bug::SealsNoEpoch => context = trinx::context(&EPOCH.0, Epoch(0)),
+            Bug::SealsNoEpoch => context = trinx::context(&in_epoch(Epoch(0))),
+            // The contract asks under this one.
+            Bug::SealsNoConfiguration if context == trinx::context(&CHANGED) => {
+                context = trinx::context(&EPOCH);
+            }
             _ => {}
         }
         let mut mac = Hmac::<Sha256>::new_from_slice(&SECRET).unwrap();
@@ -145,8 +153,8 @@ impl Mutant {
         let claim = Claim { incarnation: self.incarnation, kind: it.ask.kind, readings };
         let by = InstanceId { replica: self.replica, number };
         let of = if self.bug == Bug::SealsEpochOfFirst { 0 } else { usize::from(number) };
-        let epoch = self.instances.get(of).map_or(EPOCH.1, |own| own.epoch);
-        let context = trinx::context(&EPOCH.0, epoch);
+        let epoch = self.instances.get(of).map_or(EPOCH, |own| own.epoch);
+        let context = trinx::context(&epoch);
         Certificate { claim, seal: self.seal(&context, by, &claim, &it.digest) }
     }
 
@@ -178,13 +186,17 @@ impl Trinx for Mutant {
         2
     }
 
-    fn begin_epoch(&mut self, number: u16, epoch: Epoch) -> Result<(), Refused> {
+    fn begin_epoch(&mut self, number: u16, epoch: &EpochId) -> Result<(), Refused> {
         let bug = self.bug;
         let number = if bug == Bug::AnyInstance { number % 2 } else { number };
         let own = self.instances.get_mut(usize::from(number)).ok_or(Refused::Unavailable)?;
-        if epoch < own.epoch && bug != Bug::GoesBack {
+        let now = own.epoch;
+        let is_back = epoch.epoch < now.epoch && bug != Bug::GoesBack;
+        let is_other = epoch.epoch == now.epoch && *epoch != now && bug != Bug::SwapsConfigurations;
+        if is_back || is_other || epoch.group != now.group {
             return Err(Refused::Spent);
         }
+        let epoch = *epoch;
         if epoch != own.epoch || bug == Bug::BeginsAgain {
             match bug {
                 Bug::FirstBegins if number > 0 => {}
@@ -291,7 +303,7 @@ fn the_trinx_without_a_bug_keeps_the_contract() {
 }
 
 /// Each bug, and the law that is there for it.
-const EXPECTED: [(Bug, &str); 32] = [
+const EXPECTED: [(Bug, &str); 34] = [
     (Bug::EmptyAsks, "start"),
     (Bug::IndependentOfEqual, "start"),
     (Bug::ContinuingFalls, "order"),
@@ -310,6 +322,8 @@ const EXPECTED: [(Bug, &str); 32] = [
     (Bug::SealsNoPrevious, "binding"),
     (Bug::SealsNoCounter, "binding"),
     (Bug::SealsNoEpoch, "binding"),
+    (Bug::SealsNoConfiguration, "binding"),
+    (Bug::SwapsConfigurations, "epochs"),
     (Bug::Gullible, "instances"),
     (Bug::NeverRepeats, "attribution"),
     (Bug::RepeatsForever, "repetition"),

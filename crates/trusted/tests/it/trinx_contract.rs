@@ -1,10 +1,10 @@
 //! The contract of TrInX, law by law. Returns the law that a device breaks, so that the suite
 //! itself can be tested with broken devices.
 
-use crate::EPOCH;
 use crate::contract::Broken;
+use crate::{EPOCH, in_epoch};
 use pentarchy_core::counter::Refused;
-use pentarchy_core::digest::Digest;
+use pentarchy_core::digest::{Digest, EpochId};
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
 use pentarchy_trusted::backend::Trinx;
 use pentarchy_trusted::trinx::{
@@ -39,6 +39,9 @@ pub fn contract(make: Factory) -> Result<(), Broken> {
 }
 
 pub const ME: ReplicaId = ReplicaId(1);
+/// The same epoch under another configuration.
+pub const CHANGED: EpochId = EpochId { configuration: Digest([9; 32]), ..EPOCH };
+
 pub const LIFE: Incarnation = Incarnation(77);
 
 pub fn digest(number: u64) -> Digest {
@@ -76,14 +79,14 @@ fn grant(
     }
     let right = Claim { incarnation: LIFE, kind, readings };
     hold(said.claim == right, || format!("says {:?}, not {right:?}", said.claim))?;
-    hold(believes(device, EPOCH.1, 0, &said, of), || format!("{values:?}: does not verify"))?;
+    hold(believes(device, EPOCH.epoch, 0, &said, of), || format!("{values:?}: does not verify"))?;
     Ok(said)
 }
 
 /// Whether this instance of the replica is believed in this epoch.
 fn believes(device: &dyn Trinx, epoch: Epoch, number: u16, said: &Certificate, of: u64) -> bool {
     let by = InstanceId { replica: ME, number };
-    device.verify(&context(&EPOCH.0, epoch), by, said, &digest(of))
+    device.verify(&context(&in_epoch(epoch)), by, said, &digest(of))
 }
 
 fn refuse(device: &mut dyn Trinx, kind: Kind, values: &[(usize, u128)], of: u64) -> Verdict {
@@ -173,7 +176,7 @@ fn instances(make: Factory) -> Verdict {
     let second = device.certify(1, &wanted, &digest(2)).map_err(|error| error.to_string())?;
     for (number, certificate, of) in [(0, &first, 1), (1, &second, 2)] {
         for claimed in [0, 1, 2, u16::MAX] {
-            let holds = believes(&*device, EPOCH.1, claimed, certificate, of);
+            let holds = believes(&*device, EPOCH.epoch, claimed, certificate, of);
             hold(holds == (claimed == number), || format!("{number} passes for {claimed}"))?;
         }
     }
@@ -181,7 +184,7 @@ fn instances(make: Factory) -> Verdict {
     hold(none == Err(Refused::Unavailable), || format!("an instance too many says {none:?}"))?;
     let restored = device.restore(2, &Memory::default());
     hold(restored == Err(Refused::Unavailable), || format!("and {restored:?}"))?;
-    let begun = device.begin_epoch(2, EPOCH.1);
+    let begun = device.begin_epoch(2, &EPOCH);
     hold(begun == Err(Refused::Unavailable), || format!("and begins an epoch: {begun:?}"))
 }
 
@@ -217,7 +220,7 @@ fn binding(make: Factory) -> Verdict {
     let mut device = make(ME, LIFE);
     let other = make(ReplicaId(0), LIFE);
     let by = InstanceId { replica: ME, number: 0 };
-    let here = context(&EPOCH.0, EPOCH.1);
+    let here = context(&EPOCH);
     grant(&mut *device, Independent, &[(0, 4, 0)], 1)?;
     let said = [
         grant(&mut *device, Continuing, &[(0, 5, 4), (1, 1, 0)], 2)?,
@@ -232,9 +235,10 @@ fn binding(make: Factory) -> Verdict {
         }
         let holds = other.verify(&here, by, &said, &digest(3));
         hold(!holds, || "verifies for another digest".to_owned())?;
-        for there in [context(&GroupId([6; 16]), EPOCH.1), context(&EPOCH.0, Epoch(9))] {
-            let holds = other.verify(&there, by, &said, &digest(2));
-            hold(!holds, || "verifies in another group or epoch".to_owned())?;
+        let elsewhere = [EpochId { group: GroupId([6; 16]), ..EPOCH }, CHANGED, in_epoch(Epoch(9))];
+        for there in elsewhere {
+            let holds = other.verify(&context(&there), by, &said, &digest(2));
+            hold(!holds, || format!("verifies in {there:?}"))?;
         }
         for changed in changes(&said) {
             let holds = other.verify(&here, by, &changed, &digest(2));
@@ -298,11 +302,11 @@ fn changes(said: &Certificate) -> Vec<Certificate> {
 /// An instance goes over by itself, and what it certifies names the epoch in which it is.
 fn epochs(make: Factory) -> Verdict {
     let mut device = make(ME, LIFE);
-    let later = |epochs| Epoch(EPOCH.1.0 + epochs);
+    let later = |epochs| Epoch(EPOCH.epoch.0 + epochs);
     grant(&mut *device, Independent, &[(0, 9, 0)], 1)?;
-    order_in(&mut *device, 1, EPOCH.1, 7)?;
+    order_in(&mut *device, 1, EPOCH.epoch, 7)?;
     let to = |device: &mut dyn Trinx, number, epochs| {
-        let begun = device.begin_epoch(number, later(epochs));
+        let begun = device.begin_epoch(number, &in_epoch(later(epochs)));
         hold(begun.is_ok(), || format!("{number} does not come to epoch + {epochs}: {begun:?}"))
     };
     to(&mut *device, 0, 0)?;
@@ -312,15 +316,21 @@ fn epochs(make: Factory) -> Verdict {
     // The other one has not come along: it stands where it stood, in the epoch in which it was.
     let spent = device.certify(1, &ask(Independent, &[(0, 7)]), &digest(2));
     hold(spent == Err(Refused::Spent), || format!("the second instance begins anew: {spent:?}"))?;
-    order_in(&mut *device, 1, EPOCH.1, 8)?;
+    order_in(&mut *device, 1, EPOCH.epoch, 8)?;
     to(&mut *device, 1, 1)?;
     order_in(&mut *device, 1, later(1), 1)?;
     to(&mut *device, 1, 2)?;
     order_in(&mut *device, 1, later(2), 1)?;
     for (number, epochs) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-        let back = device.begin_epoch(number, later(epochs));
+        let back = device.begin_epoch(number, &in_epoch(later(epochs)));
         hold(back.is_err(), || format!("{number} goes back to epoch + {epochs}"))?;
     }
+    let same = EpochId { epoch: later(2), ..CHANGED };
+    let again = device.begin_epoch(0, &same);
+    hold(again == Err(Refused::Spent), || format!("{again:?} under another configuration"))?;
+    let stranger = EpochId { group: GroupId([6; 16]), ..in_epoch(later(3)) };
+    let strange = device.begin_epoch(0, &stranger);
+    hold(strange == Err(Refused::Spent), || format!("{strange:?} in another group"))?;
     order_in(&mut *device, 0, later(2), 2)
 }
 
@@ -328,7 +338,7 @@ fn epochs(make: Factory) -> Verdict {
 fn order_in(device: &mut dyn Trinx, number: u16, epoch: Epoch, value: u64) -> Verdict {
     let said = device.certify(number, &ask(Independent, &[(0, value.into())]), &digest(value));
     let said = said.map_err(|error| format!("{number} at {value} of {epoch:?}: {error}"))?;
-    for other in (EPOCH.1.0..EPOCH.1.0 + 3).map(Epoch) {
+    for other in (EPOCH.epoch.0..EPOCH.epoch.0 + 3).map(Epoch) {
         let is_believed = believes(device, other, number, &said, value);
         let what = || format!("{number} in {epoch:?}: believed in {other:?}: {is_believed}");
         hold(is_believed == (other == epoch), what)?;

@@ -25,8 +25,8 @@ use crate::identity::DeviceIdentity;
 use crate::trinx as trinx_device;
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Refused, Ui};
-use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::digest::{Digest, EpochId};
+use pentarchy_core::ids::{Incarnation, ReplicaId};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::verifier::{SessionCheck, TaggedRequest};
 use pentarchy_mailbox::{Asker, BYTES_MAX, MAILBOX_WORDS, Memory};
@@ -116,7 +116,7 @@ impl CounterProcess {
     pub fn start(
         mut program: Command,
         device: Device,
-        (group, epoch): (GroupId, Epoch),
+        epoch: EpochId,
         replica: ReplicaId,
         identity: &DeviceIdentity,
     ) -> Result<Arc<Self>, BadProcess> {
@@ -128,7 +128,7 @@ impl CounterProcess {
         let incarnation = identity.incarnation();
         let life = (instances(device), incarnation);
         let process = Self::over(memory, Some(child), life, ANSWER_LIMIT);
-        let whose = Initialise { device, group, epoch, replica, incarnation };
+        let whose = Initialise { device, epoch, replica, incarnation };
         match process.ask(0, &Question::Initialise(whose)) {
             Ok(Answer::Done) => Ok(Arc::new(process)),
             _ => Err(BadProcess::Silent),

@@ -3,8 +3,8 @@
 
 use crate::trinx::{self, Ask, COUNTERS, Certified, Claim, InstanceId, Kind, Reading, Value};
 use pentarchy_core::counter::{Memory, Position, REPEATABLE, Refused, Ui};
-use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::digest::{Digest, EpochId};
+use pentarchy_core::ids::{ClientId, Incarnation, ReplicaId};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 use pentarchy_crypto::session::Tag;
 
@@ -14,7 +14,7 @@ pub enum Question {
     /// The first one, and the only one of its kind: whose device this is to be.
     Initialise(Initialise),
     /// [`super::super::Trinx::begin_epoch`], of the instance whose mailbox it is.
-    BeginEpoch(Epoch),
+    BeginEpoch(EpochId),
     /// [`super::super::Trinx::certify`].
     Certify(Ask, Digest),
     /// [`super::super::Trinx::memory`].
@@ -42,10 +42,8 @@ pub enum Question {
 pub struct Initialise {
     /// Which.
     pub device: Device,
-    /// The group.
-    pub group: GroupId,
-    /// The epoch in which it begins.
-    pub epoch: Epoch,
+    /// The epoch in which it begins, and of which group.
+    pub epoch: EpochId,
     /// Whose.
     pub replica: ReplicaId,
     /// Its life. Whoever says it answers for no other device having it.
@@ -123,7 +121,7 @@ impl Wire for Question {
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match from.u8()? {
             0 => Self::Initialise(Initialise::decode(from)?),
-            1 => Self::BeginEpoch(Epoch::decode(from)?),
+            1 => Self::BeginEpoch(EpochId::decode(from)?),
             2 => Self::Certify(Ask::decode(from)?, Digest::decode(from)?),
             3 => Self::Recall,
             4 => Self::Restore(Box::new(trinx::Memory::decode(from)?)),
@@ -200,7 +198,6 @@ impl Wire for Initialise {
             Device::Usig => 0,
             Device::Trinx(instances) => instances,
         });
-        self.group.encode(to);
         self.epoch.encode(to);
         self.replica.encode(to);
         self.incarnation.encode(to);
@@ -211,9 +208,9 @@ impl Wire for Initialise {
             instances if instances <= super::INSTANCES_MAX => Device::Trinx(instances),
             _ => return Err(Malformed),
         };
-        let (group, epoch) = (GroupId::decode(from)?, Epoch::decode(from)?);
+        let epoch = EpochId::decode(from)?;
         let (replica, incarnation) = (ReplicaId::decode(from)?, Incarnation::decode(from)?);
-        Ok(Self { device, group, epoch, replica, incarnation })
+        Ok(Self { device, epoch, replica, incarnation })
     }
 }
 

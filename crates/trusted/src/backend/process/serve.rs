@@ -135,20 +135,18 @@ impl Desk {
     #[must_use]
     pub fn all(secret: &GroupSecret, whose: &Initialise) -> Vec<Self> {
         let key = GroupKey::new(secret.as_bytes());
-        let sessions = Sessions::new(&key, Domain::of_group(&whose.group));
+        let sessions = Sessions::new(&key, Domain::of_group(&whose.epoch.group));
         let checks = Checks { key: key.clone(), sessions: Arc::new(sessions) };
         let instance = |number| match whose.device {
             Device::Usig => Serving::Usig(Box::new(usig::Device::new(
-                whose.group,
                 whose.epoch,
                 whose.replica,
                 whose.incarnation,
                 usig::Key::Group(key.clone()),
             ))),
             Device::Trinx(_) => {
-                let epoch = (whose.group, whose.epoch);
-                let one =
-                    TrinxInProcess::one(&key, epoch, whose.replica, whose.incarnation, number);
+                let Initialise { epoch, replica, incarnation, .. } = *whose;
+                let one = TrinxInProcess::one(&key, epoch, replica, incarnation, number);
                 Serving::Trinx(Box::new(one), number)
             }
         };
@@ -195,7 +193,7 @@ impl Desk {
 
 fn answer_usig(device: &mut usig::Device, question: &Question) -> Option<Answer> {
     Some(match question {
-        Question::BeginEpoch(epoch) => done(device.begin_epoch(*epoch)),
+        Question::BeginEpoch(epoch) => done(device.begin_epoch(epoch)),
         Question::Create(position, digest) => {
             device.create(*position, digest).map_or_else(Answer::Refused, Answer::Ui)
         }
@@ -207,7 +205,7 @@ fn answer_usig(device: &mut usig::Device, question: &Question) -> Option<Answer>
 
 fn answer_trinx(device: &mut dyn Trinx, number: u16, question: &Question) -> Option<Answer> {
     Some(match question {
-        Question::BeginEpoch(epoch) => done(device.begin_epoch(number, *epoch)),
+        Question::BeginEpoch(epoch) => done(device.begin_epoch(number, epoch)),
         Question::Certify(ask, digest) => {
             device.certify(number, ask, digest).map_or_else(Answer::Refused, Answer::Certificate)
         }

@@ -5,8 +5,8 @@ use super::question::{Answer, Question};
 use crate::backend::Trinx;
 use crate::trinx::{Ask, Certificate, Claim, InstanceId, Kind, Memory, Reading};
 use pentarchy_core::counter::Refused;
-use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, Incarnation};
+use pentarchy_core::digest::{Digest, EpochId};
+use pentarchy_core::ids::Incarnation;
 use std::sync::Arc;
 
 /// The instances of one replica, in the process that was started for them.
@@ -48,8 +48,8 @@ impl Trinx for TrinxProcess {
     fn instances(&self) -> u16 {
         self.0.instances
     }
-    fn begin_epoch(&mut self, instance: u16, epoch: Epoch) -> Result<(), Refused> {
-        self.0.instance(instance, &Question::BeginEpoch(epoch), done)
+    fn begin_epoch(&mut self, instance: u16, epoch: &EpochId) -> Result<(), Refused> {
+        self.0.instance(instance, &Question::BeginEpoch(*epoch), done)
     }
     fn certify(
         &mut self,

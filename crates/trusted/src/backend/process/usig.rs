@@ -41,7 +41,7 @@ impl Usig for UsigProcess {
         self.process.incarnation
     }
     fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
-        self.process.instance(0, &Question::BeginEpoch(membership.epoch), done)?;
+        self.process.instance(0, &Question::BeginEpoch(membership.epoch_id()), done)?;
         self.check = Arc::new(self.check.for_epoch(membership));
         Ok(())
     }
