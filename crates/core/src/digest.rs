@@ -103,18 +103,43 @@ impl Hasher {
     }
 }
 
-/// What every statement is bound to: the format version, the group and the epoch. A statement made
-/// for one group, membership or version means nothing in another.
+/// Which epoch it is, of which group, under which configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct EpochId {
+    /// The group.
+    pub group: GroupId,
+    /// [`Configuration::digest`](crate::configuration::Configuration::digest) of the members, keys
+    /// and quorums.
+    pub configuration: Digest,
+    /// The epoch's number. One number means one configuration only.
+    pub epoch: Epoch,
+}
+
+impl Wire for EpochId {
+    fn encode(&self, to: &mut Writer) {
+        self.group.encode(to);
+        self.configuration.encode(to);
+        self.epoch.encode(to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (group, configuration) = (GroupId::decode(from)?, Digest::decode(from)?);
+        Ok(Self { group, configuration, epoch: Epoch::decode(from)? })
+    }
+}
+
+/// What every statement is bound to: the format version, the group, its configuration and the
+/// epoch. A statement made for one group, membership or version means nothing in another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Domain(Digest);
 
 impl Domain {
-    /// The domain of one membership.
+    /// The domain of one epoch.
     #[must_use]
-    pub fn new(group: &GroupId, epoch: Epoch) -> Self {
-        let epoch = if mutant!("domain.epochs-shared") { Epoch(0) } else { epoch };
+    pub fn new(id: &EpochId) -> Self {
+        let EpochId { group, configuration, epoch } = id;
+        let epoch = if mutant!("domain.epochs-shared") { Epoch(0) } else { *epoch };
         let mut hasher = Hasher::new("pentarchy domain");
-        hasher.u64(crate::limits::WIRE_VERSION).bytes(&group.0).u64(epoch.0);
+        hasher.u64(crate::limits::WIRE_VERSION).bytes(&group.0).u64(epoch.0).digest(configuration);
         Self(hasher.finish())
     }
 
@@ -156,10 +181,13 @@ mod tests {
 
     #[test]
     fn what_is_said_in_one_epoch_means_nothing_in_another() {
-        let group = GroupId([1; 16]);
-        let differ = || Domain::new(&group, Epoch(0)) != Domain::new(&group, Epoch(1));
+        let first = EpochId { group: GroupId([1; 16]), ..EpochId::default() };
+        let second = EpochId { epoch: Epoch(1), ..first };
+        let changed = EpochId { configuration: Digest::of(b"other keys"), ..first };
+        let differ = || Domain::new(&first) != Domain::new(&second);
         assert!(differ());
-        assert!(Domain::of_group(&group) != Domain::new(&group, Epoch(0)));
+        assert!(Domain::new(&first) != Domain::new(&changed), "nor under another configuration");
+        assert!(Domain::of_group(&first.group) != Domain::new(&first));
         #[cfg(feature = "mutants")]
         assert!(!mutant::with(Some("domain.epochs-shared"), differ));
     }

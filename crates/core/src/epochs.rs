@@ -14,7 +14,7 @@
 //! the last slot; then a fresh core takes over. Protocols know nothing of all this.
 
 use crate::auth::{Signature, Verifier};
-use crate::digest::{Digest, Domain};
+use crate::digest::{Digest, Domain, EpochId};
 use crate::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
 use crate::limits::{EPOCHS_KEPT, HANDOVERS_SENT_MAX, REPLICAS_MAX};
 use crate::membership::{Base, Life, Member, Membership};
@@ -79,7 +79,7 @@ impl Handover {
     /// What its signatures cover.
     #[must_use]
     pub fn statement(&self, membership: &Membership) -> Digest {
-        let domain = Domain::new(&membership.group, self.epoch);
+        let domain = Domain::new(&EpochId { epoch: self.epoch, ..membership.epoch_id() });
         domain.statement("handover").bytes(&self.to_bytes()).finish()
     }
 }
@@ -89,17 +89,15 @@ impl Membership {
     #[must_use]
     pub fn after(&self, handover: &Handover) -> Self {
         let next = |(member, life): (&Member, &Life)| Member {
-            key: member.key,
             incarnation: life.incarnation,
             device_key: life.device_key,
+            ..member.clone()
         };
         Self {
-            group: self.group,
             epoch: handover.epoch.next(),
-            f: self.f,
             members: self.members.iter().zip(&handover.lives).map(next).collect(),
             base: if mutant!("epochs.begins-elsewhere") { self.base } else { handover.base },
-            lane: self.lane,
+            ..self.clone()
         }
     }
 }
@@ -169,8 +167,14 @@ impl Wire for Proof {
 /// What replicas say to each other about epochs, over their channels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// I am in this epoch: show me how it ended, if it did.
-    At(Epoch),
+    /// I am in this epoch, under the configuration with this digest: show me how it ended, if it
+    /// did.
+    At {
+        /// The epoch.
+        epoch: Epoch,
+        /// The digest.
+        configuration: Digest,
+    },
     /// I executed the whole epoch, and sign for it.
     Vote(Handover, Signature),
     /// How epochs ended, one after the other.
@@ -182,9 +186,10 @@ pub enum Message {
 impl Wire for Message {
     fn encode(&self, to: &mut Writer) {
         match self {
-            Self::At(epoch) => {
+            Self::At { epoch, configuration } => {
                 to.u8(0);
                 epoch.encode(to);
+                configuration.encode(to);
             }
             Self::Vote(handover, signature) => {
                 to.u8(1);
@@ -203,7 +208,10 @@ impl Wire for Message {
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         match from.u8()? {
-            0 => Epoch::decode(from).map(Self::At),
+            0 => {
+                let (epoch, configuration) = (Epoch::decode(from)?, Digest::decode(from)?);
+                Ok(Self::At { epoch, configuration })
+            }
             1 => Ok(Self::Vote(Handover::decode(from)?, Signature::decode(from)?)),
             2 => from.sequence(HANDOVERS_SENT_MAX).map(Self::Proofs),
             3 => Envelope::decode(from).map(|envelope| Self::Admit(Arc::new(envelope))),
@@ -233,6 +241,9 @@ pub enum Step {
     /// Send to all others a request under this replica's key whose operation is an [`Admission`],
     /// with a number above all before.
     AskAdmission,
+    /// This replica is in the same epoch under another configuration, so neither believes anything
+    /// that the other says: an operator has to be told.
+    OtherConfiguration(ReplicaId),
     /// The host tells the authority outside in which epoch, and with which life, this replica is.
     /// The authority then repeats what is under way, or how that epoch ended.
     AskAuthority,
@@ -350,7 +361,13 @@ impl Epochs {
         out: &mut Vec<Step>,
     ) {
         match message {
-            Message::At(epoch) => self.on_other_epoch(from, epoch, out),
+            Message::At { epoch, configuration } => {
+                let now = &self.membership;
+                if epoch == now.epoch && configuration != now.configuration {
+                    out.push(Step::OtherConfiguration(from));
+                }
+                self.on_other_epoch(from, epoch, out);
+            }
             Message::Vote(handover, signature) => {
                 self.on_vote(from, handover, signature, verifier, out);
             }
@@ -370,7 +387,7 @@ impl Epochs {
             return;
         }
         let message = if epoch > self.membership.epoch {
-            Message::At(self.membership.epoch)
+            self.at()
         } else {
             let newer = self.proofs.iter().filter(|proof| proof.handover.epoch >= epoch);
             Message::Proofs(newer.take(HANDOVERS_SENT_MAX).cloned().collect())
@@ -490,10 +507,10 @@ impl Epochs {
         if let Some((handover, signature)) = self.votes.get(&self.me) {
             out.push(self.to_others(Message::Vote(handover.clone(), *signature)));
         } else if !self.is_admitted() {
-            out.push(self.to_others(Message::At(self.membership.epoch)));
+            out.push(self.to_others(self.at()));
             out.push(Step::AskAdmission);
         } else if self.reminders.is_multiple_of(IDLE_REMINDERS) {
-            out.push(self.to_others(Message::At(self.membership.epoch)));
+            out.push(self.to_others(self.at()));
         }
     }
 
@@ -502,6 +519,12 @@ impl Epochs {
     pub fn wake_at(&self) -> Millis {
         let until = self.proved.as_ref().and_then(|(_, until)| *until);
         until.map_or(self.remind_at, |until| until.min(self.remind_at))
+    }
+
+    /// Where this replica is.
+    fn at(&self) -> Message {
+        let Membership { epoch, configuration, .. } = *self.membership;
+        Message::At { epoch, configuration }
     }
 
     fn to_others(&self, message: Message) -> Step {

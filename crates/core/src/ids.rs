@@ -41,8 +41,12 @@ macro_rules! number {
 }
 
 number!(
-    /// Index of a replica in its membership, from 0.
+    /// Index of a replica in its membership, from 0. Who is behind it may differ by configuration.
     ReplicaId(u16), "r", u16, u16
+);
+number!(
+    /// Who a member is in all configurations of its group. Counts up; no number is given twice.
+    MemberId(u32), "m", u32, u32
 );
 number!(
     /// Number of a primary's reign. The primary of view `v` is replica `v mod n`.

@@ -2,10 +2,19 @@
 //! operator's view of the same numbers.
 
 /// Version of everything that goes over the wire or under a signature.
-pub const WIRE_VERSION: u64 = 1;
+pub const WIRE_VERSION: u64 = 2;
 
 /// Members of a group; [`crate::ids::ReplicaSet`] is a 64-bit mask.
 pub const REPLICAS_MAX: usize = 64;
+
+/// Administrators whose keys a configuration names.
+pub const ADMINISTRATORS_MAX: usize = 16;
+
+/// Bytes of a member's address, as `host:port`.
+pub const ADDRESS_BYTES_MAX: usize = 255;
+
+/// Bytes of a protocol's word.
+pub const PROTOCOL_NAME_BYTES_MAX: usize = 32;
 
 /// Pillars into which a group may split its order; each has a counter of its own.
 pub const PILLARS_MAX: u8 = 8;

@@ -1,7 +1,7 @@
 //! Who is in an epoch, with the keys by which their statements are checked.
 
-use crate::digest::{Digest, Domain};
-use crate::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, Slot, View};
+use crate::digest::{Digest, Domain, EpochId};
+use crate::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, ReplicaId, Slot, View};
 use crate::limits::REPLICAS_MAX;
 use crate::quorum::Quorums;
 use crate::wire::{Malformed, Reader, Wire, Writer};
@@ -10,8 +10,12 @@ use alloc::sync::Arc;
 /// One replica of the group.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Member {
-    /// Ed25519 public key: signatures, and by conversion the channel's static key.
-    pub key: [u8; 32],
+    /// Who it is, in all configurations.
+    pub id: MemberId,
+    /// Ed25519 public key of its own requests and, by conversion, of its channels.
+    pub identity: [u8; 32],
+    /// Ed25519 public key of what it signs in this configuration.
+    pub signing: [u8; 32],
     /// The life of its trusted device that this epoch admits.
     pub incarnation: Incarnation,
     /// Ed25519 public key of its trusted device; all zero if the device certifies with the group's
@@ -29,6 +33,12 @@ pub struct Life {
 }
 
 impl Life {
+    /// Of a device that certifies under the group's key.
+    #[must_use]
+    pub const fn mac(incarnation: Incarnation) -> Self {
+        Self { incarnation, device_key: [0; 32] }
+    }
+
     /// Whether its certificates are MACs under the group's key, and not signatures.
     #[must_use]
     pub fn is_mac(&self) -> bool {
@@ -78,6 +88,8 @@ impl Wire for Base {
 pub struct Membership {
     /// Name of the group.
     pub group: GroupId,
+    /// Digest of the [`Configuration`](crate::configuration::Configuration) from which this comes.
+    pub configuration: Digest,
     /// Number of this membership.
     pub epoch: Epoch,
     /// Faulty members that are tolerated.
@@ -152,6 +164,32 @@ impl core::fmt::Display for BadMembership {
 impl core::error::Error for BadMembership {}
 
 impl Membership {
+    /// A group that has no configuration, in its first epoch, each of whose members has one key for
+    /// all that it does: for tests and measurements.
+    #[must_use]
+    pub fn of_keys(
+        group: GroupId,
+        f: usize,
+        members: impl IntoIterator<Item = ([u8; 32], Life)>,
+    ) -> Self {
+        let member = |(id, (key, life)): (u32, ([u8; 32], Life))| Member {
+            id: MemberId(id),
+            identity: key,
+            signing: key,
+            incarnation: life.incarnation,
+            device_key: life.device_key,
+        };
+        Self {
+            group,
+            configuration: Digest::default(),
+            epoch: Epoch(0),
+            f,
+            members: (0..).zip(members).map(member).collect(),
+            base: Base::default(),
+            lane: PillarConfig::default(),
+        }
+    }
+
     /// Group size and faults.
     #[must_use]
     pub fn quorums(&self) -> Quorums {
@@ -182,13 +220,20 @@ impl Membership {
     /// The member who asks as this client, if any: a member's requests are to the group itself.
     #[must_use]
     pub fn member(&self, client: &ClientId) -> Option<ReplicaId> {
-        let index = self.members.iter().position(|member| member.key == client.0)?;
+        let index = self.members.iter().position(|member| member.identity == client.0)?;
         u16::try_from(index).ok().map(ReplicaId)
     }
 
     /// All ids in order.
     pub fn ids(&self) -> impl Iterator<Item = ReplicaId> + use<> {
         (0..self.members.len() as u16).map(ReplicaId)
+    }
+
+    /// Which epoch this is.
+    #[must_use]
+    pub const fn epoch_id(&self) -> EpochId {
+        let Self { group, configuration, epoch, .. } = *self;
+        EpochId { group, configuration, epoch }
     }
 
     /// What clients' statements and channels are bound to: the group, in whatever epoch it is. A
@@ -208,7 +253,7 @@ impl Membership {
     #[must_use]
     pub fn domain_in(&self, lane: PillarConfig) -> Domain {
         let PillarConfig { pillars, rotates, pillar } = lane;
-        let mut domain = Domain::new(&self.group, self.epoch);
+        let mut domain = Domain::new(&self.epoch_id());
         if pillars > 1 {
             domain = domain.split(pillars, rotates);
         }

@@ -107,6 +107,9 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("device.certifies-twice", "a device gives its last position to another statement too"),
     mutant("device.not-bound-to-views", "a device may go back to a view that its replica left")
         .explored(),
+    mutant("trusted.stays-in-its-epoch", "the counter of production stays in the epoch that ended"),
+    mutant("trusted.restores-nothing", "the counter of production resumes as if it were fresh"),
+    mutant("trusted.forgets-what-it-said", "what TrInX remembers leaves out its last certificates"),
     mutant("session.any-tag-good", "a device takes every tag for its client's"),
     mutant("session.client-not-bound", "a device takes one client's tag for another's"),
     mutant("session.group-not-bound", "a device takes a tag that was made for another group"),

@@ -637,11 +637,7 @@ impl Membership {
     /// # Errors
     /// [`BadMembership`] if it is not.
     pub fn check(&self, rules: &Rules) -> Result<(), BadMembership> {
-        let (n, needed) = (self.members.len(), rules.replicas(self.f));
-        let is_enough =
-            n >= needed.max(rules.fault_model.replicas_min(self.f)) && n <= limits::REPLICAS_MAX;
-        let fits = is_enough && rules.quorum.works_in(self.quorums());
-        if fits { Ok(()) } else { Err(BadMembership { n, f: self.f, needed }) }
+        rules.facts().check(self.quorums())
     }
 }
 

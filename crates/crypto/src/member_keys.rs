@@ -81,8 +81,8 @@ impl fmt::Debug for MemberKeys {
 }
 
 fn directions(me: &KeyPair, member: &Member) -> Option<Directions> {
-    let (shared, mine) = (agree(&me.channel_secret(), &member.key)?, me.public());
+    let (shared, mine) = (agree(&me.channel_secret(), &member.signing)?, me.public());
     // The key under which the first convinces the second.
     let key = |author, receiver| derive("pentarchy 1 replica MAC", &shared, author, receiver);
-    Some(Directions { out: key(&mine, &member.key), back: key(&member.key, &mine) })
+    Some(Directions { out: key(&mine, &member.signing), back: key(&member.signing, &mine) })
 }

@@ -98,7 +98,7 @@ impl ClientSigner {
         let key_with = |(replica, member): (ReplicaId, &[u8; 32])| {
             pair_key(&secret, member, &client, member).ok_or(BadMemberKey { replica })
         };
-        let members = membership.ids().zip(membership.members.iter().map(|member| &member.key));
+        let members = membership.ids().zip(membership.members.iter().map(|member| &member.signing));
         let pair_keys = members.map(key_with).collect::<Result<_, _>>()?;
         Ok(Self { keys, domain: membership.group_domain(), means: Means::Macs(pair_keys) })
     }

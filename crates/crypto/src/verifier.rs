@@ -175,7 +175,7 @@ impl GroupVerifier {
         requests: RequestCheck,
     ) -> Result<Self, BadVerifier> {
         let unpack = |replica: ReplicaId| {
-            let key = VerifyingKey::from_bytes(&membership.members[usize::from(replica.0)].key);
+            let key = VerifyingKey::from_bytes(&membership.members[usize::from(replica.0)].signing);
             key.ok()
                 .filter(|key| !key.is_weak())
                 .ok_or(BadVerifier::MemberKey(BadMemberKey { replica }))
@@ -199,7 +199,7 @@ impl GroupVerifier {
     /// connections are checked, and replicas that disagree would stop each other.
     #[must_use]
     pub fn only(self, mut clients: BTreeSet<ClientId>) -> Self {
-        clients.extend(self.membership.members.iter().map(|member| ClientId(member.key)));
+        clients.extend(self.membership.members.iter().map(|member| ClientId(member.identity)));
         Self { clients: Some(clients), ..self }
     }
 
@@ -409,8 +409,7 @@ mod tests {
     use super::*;
     use crate::costs::costs;
     use crate::request_auth::ClientSigner;
-    use pentarchy_core::ids::{Epoch, GroupId};
-    use pentarchy_core::membership::Base;
+    use pentarchy_core::ids::GroupId;
     use pentarchy_core::request::{Draft, Request};
 
     struct NoDevices;
@@ -428,14 +427,7 @@ mod tests {
 
     #[test]
     fn an_envelope_is_checked_once() {
-        let membership = Membership {
-            group: GroupId::default(),
-            epoch: Epoch(0),
-            f: 0,
-            members: Arc::default(),
-            base: Base::default(),
-            lane: Default::default(),
-        };
+        let membership = Membership::of_keys(GroupId::default(), 0, []);
         let domain = membership.group_domain();
         let membership = Arc::new(membership);
         let verifier =

@@ -160,9 +160,22 @@ impl<D: Disk> Machine<'_, D> {
                 Step::Begin { membership, sources } => {
                     self.epoch_manager.next = Some((membership, sources));
                 }
+                Step::OtherConfiguration(peer) => self.note_other_configuration(peer),
                 Step::AskAuthority => self.tell_status(driver),
                 Step::AskAdmission => {}
             }
+        }
+    }
+
+    /// A peer and this replica believe nothing that the other says. The log says so once.
+    fn note_other_configuration(&mut self, peer: ReplicaId) {
+        self.engine.counters.other_configuration += 1;
+        if self.others.on_other_configuration(peer) {
+            error!(
+                %peer,
+                "that replica has another configuration (members, keys, addresses, f, protocol or \
+                 request_auth), so neither believes the other; compare the cluster.toml of both"
+            );
         }
     }
 

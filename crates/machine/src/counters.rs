@@ -56,6 +56,8 @@ pub struct Counters {
     pub transfer_dropped: u64,
     /// Messages of peers that were in another epoch.
     pub other_epoch: u64,
+    /// Times that a peer said that it has another configuration than this replica.
+    pub other_configuration: u64,
     /// What was said in the authority's name about epochs and was not its word, or was incomplete.
     pub authority_refused: u64,
     /// Epochs that began here.
@@ -95,6 +97,7 @@ impl Counters {
         self.peer_unconnected += other.peer_unconnected;
         self.transfer_dropped += other.transfer_dropped;
         self.other_epoch += other.other_epoch;
+        self.other_configuration += other.other_configuration;
         self.authority_refused += other.authority_refused;
         self.epochs += other.epochs;
         self.records += other.records;

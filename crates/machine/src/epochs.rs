@@ -42,7 +42,7 @@ impl<'f> EpochManager<'f> {
         sealer: Sealer,
         me: ReplicaId,
     ) -> Self {
-        let me = ClientId(epochs.membership().members[usize::from(me.0)].key);
+        let me = ClientId(epochs.membership().members[usize::from(me.0)].identity);
         let steps = Vec::new();
         Self { epochs, factory, sealer, me, life, asked: 0, steps, next: None }
     }

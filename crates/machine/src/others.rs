@@ -1,7 +1,7 @@
 //! What a replica has seen of each of the others, for an operator who asks which one to suspect and
 //! whether the group can go on. No protocol decides by it.
 
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use std::collections::BTreeMap;
 
 /// What happens is counted in periods of so many milliseconds: the present one and the one before
@@ -61,9 +61,17 @@ pub struct Others {
     heard_ms: BTreeMap<ReplicaId, u64>,
     asked_ms: BTreeMap<ReplicaId, u64>,
     is_lost: bool,
+    /// Those that have another configuration.
+    otherwise_configured: ReplicaSet,
 }
 
 impl Others {
+    /// A peer said that it has another configuration than this replica. Whether it is the first
+    /// time.
+    pub fn on_other_configuration(&mut self, peer: ReplicaId) -> bool {
+        self.otherwise_configured.insert(peer)
+    }
+
     /// Something came from a peer.
     pub fn on_message(&mut self, peer: ReplicaId, now_ms: u64) {
         self.heard_ms.insert(peer, now_ms);

@@ -44,6 +44,9 @@ pub enum StorageError {
         /// How it is configured.
         asked: PillarConfig,
     },
+    /// What is kept is of a group that was begun with another configuration: other members, keys,
+    /// addresses or means of clients.
+    OtherConfiguration,
     /// The file has a format that this program does not know.
     Version {
         /// The file.
@@ -123,6 +126,10 @@ impl fmt::Display for StorageError {
                 f,
                 "the log is that of a group with {found}, and the configuration says {asked}. \
                  Configure what the whole group was begun with (pillars, rotate_leader)"
+            ),
+            Self::OtherConfiguration => f.write_str(
+                "the log is that of a group with another configuration. Configure what the whole \
+                 group was begun with: members, keys, addresses, f, request_auth",
             ),
             Self::Version { file, found, known } => write!(
                 f,

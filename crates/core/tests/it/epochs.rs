@@ -109,6 +109,11 @@ fn stranger() -> Epochs {
     Epochs::new(R2, life(u64::MAX), membership())
 }
 
+/// Somebody is in this epoch of the group.
+fn at(epoch: Epoch) -> Message {
+    Message::At { epoch, configuration: membership().configuration }
+}
+
 #[test]
 fn f_plus_1_equal_votes_end_an_epoch() {
     let (first, mut epochs) = (membership(), replica(R0));
@@ -204,8 +209,8 @@ fn who_is_not_admitted_goes_on_at_once_and_asks() {
     let (first, mut epochs) = (membership(), stranger());
     let steps = round(&mut epochs, 1_000);
     let everyone_else = ReplicaSet::from_iter([R0, R1]);
-    let at = Step::Send { to: everyone_else, message: Message::At(Epoch(0)) };
-    assert_eq!(steps, [at, Step::AskAdmission]);
+    let tells = Step::Send { to: everyone_else, message: at(Epoch(0)) };
+    assert_eq!(steps, [tells, Step::AskAdmission]);
     assert!(round(&mut epochs, 1_199).is_empty());
     assert_eq!(round(&mut epochs, 1_200).len(), 2);
     let steps = hear(&mut epochs, R0, Message::Proofs(vec![proof(&first, &[R0, R1])]));
@@ -231,8 +236,8 @@ fn a_long_chain_is_followed_message_by_message() {
         hear(&mut leader, R1, Message::Proofs(vec![proof]));
         // Its core never gets there.
         for now in [0, 300] {
-            let at = leader.wake_at().0 + now;
-            round(&mut leader, at);
+            let now = leader.wake_at().0 + now;
+            round(&mut leader, now);
         }
     }
     assert_eq!(**leader.membership(), last);
@@ -240,7 +245,7 @@ fn a_long_chain_is_followed_message_by_message() {
     for rounds in 1..=2 {
         let now = leader.wake_at();
         round(&mut leader, now.0);
-        let steps = hear(&mut leader, R2, Message::At(follower.membership().epoch));
+        let steps = hear(&mut leader, R2, at(follower.membership().epoch));
         let [Step::Send { to, message }] = &steps[..] else { panic!("{steps:?}") };
         assert_eq!(*to, ReplicaSet::from_iter([R2]));
         hear(&mut follower, R0, message.clone());
@@ -271,13 +276,24 @@ fn each_is_answered_once_between_two_reminders() {
             message: Message::Proofs(proofs.clone()),
         }]
     };
-    assert_eq!(hear(&mut epochs, R0, Message::At(Epoch(0))), shown(R0));
-    assert!(hear(&mut epochs, R0, Message::At(Epoch(0))).is_empty());
+    assert_eq!(hear(&mut epochs, R0, at(Epoch(0))), shown(R0));
+    assert!(hear(&mut epochs, R0, at(Epoch(0))).is_empty());
     assert_eq!(hear(&mut epochs, R1, vote(R1, &membership(), &proofs[0].handover)), shown(R1));
-    assert!(hear(&mut epochs, R1, Message::At(Epoch(1))).is_empty(), "the same");
+    assert!(hear(&mut epochs, R1, at(Epoch(1))).is_empty(), "the same");
     round(&mut epochs, 1_000);
-    let asks = Step::Send { to: ReplicaSet::from_iter([R0]), message: Message::At(Epoch(1)) };
-    assert_eq!(hear(&mut epochs, R0, Message::At(Epoch(9))), [asks]);
+    let asks = Step::Send { to: ReplicaSet::from_iter([R0]), message: at(Epoch(1)) };
+    assert_eq!(hear(&mut epochs, R0, at(Epoch(9))), [asks]);
+}
+
+#[test]
+fn another_configuration_in_the_same_epoch_is_noticed() {
+    let mut epochs = stranger();
+    let other = |epoch| Message::At { epoch, configuration: Digest::of(b"other keys") };
+    assert_eq!(hear(&mut epochs, R0, other(Epoch(0))), [Step::OtherConfiguration(R0)]);
+    assert_eq!(hear(&mut epochs, R0, at(Epoch(0))), []);
+    // In a later epoch there may be another one.
+    let asks = Step::Send { to: ReplicaSet::from_iter([R0]), message: at(Epoch(0)) };
+    assert_eq!(hear(&mut epochs, R0, other(Epoch(1))), [asks]);
 }
 
 #[test]
@@ -286,7 +302,7 @@ fn the_oldest_ends_are_forgotten() {
     for proof in chain(EPOCHS_KEPT + 2).0 {
         hear(&mut epochs, R0, Message::Proofs(vec![proof]));
     }
-    let steps = hear(&mut epochs, R1, Message::At(Epoch(0)));
+    let steps = hear(&mut epochs, R1, at(Epoch(0)));
     let [Step::Send { message: Message::Proofs(proofs), .. }] = &steps[..] else {
         panic!("{steps:?}")
     };

@@ -1,6 +1,7 @@
 //! Execution, state transfer and epochs, over a toy service.
 
 mod cold;
+mod configuration;
 mod epochs;
 mod executor;
 mod roster;

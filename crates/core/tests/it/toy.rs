@@ -4,8 +4,8 @@ use pentarchy_core::Bytes;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::executor::{Executor, Notice};
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, Millis, Slot};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::ids::{ClientId, GroupId, Incarnation, Millis, Slot};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::Outcome;
 use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_core::service::{Context, Service};
@@ -112,17 +112,8 @@ pub fn done(count: u64) -> Outcome {
 
 /// The members of a group of three.
 pub fn membership() -> Arc<Membership> {
-    let member =
-        |id: u8| Member { key: [200 + id; 32], incarnation: Incarnation(1), device_key: [0; 32] };
-    let (group, epoch, base) = (GroupId([5; 16]), Epoch(0), Base::default());
-    Arc::new(Membership {
-        group,
-        epoch,
-        f: 1,
-        members: (0..3).map(member).collect(),
-        base,
-        lane: Default::default(),
-    })
+    let member = |id: u8| ([200 + id; 32], Life::mac(Incarnation(1)));
+    Arc::new(Membership::of_keys(GroupId([5; 16]), 1, (0..3).map(member)))
 }
 
 /// An executor that has executed nothing.

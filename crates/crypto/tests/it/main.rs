@@ -8,7 +8,7 @@ mod replicas;
 use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, View};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::request::{Draft, Request};
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::verifier::{Maker, UsigCheck};
@@ -22,20 +22,13 @@ fn replica_key(id: u16) -> KeyPair {
 
 /// Three replicas. The devices of replicas 0 and 1 certify by MAC, that of replica 2 by signature.
 fn membership() -> Arc<Membership> {
-    let member = |id: u16| Member {
-        key: replica_key(id).public(),
-        incarnation: Incarnation(100 + u64::from(id)),
-        device_key: if id == 2 { [2; 32] } else { [0; 32] },
+    let member = |id: u16| {
+        let device_key = if id == 2 { [2; 32] } else { [0; 32] };
+        let incarnation = Incarnation(100 + u64::from(id));
+        (replica_key(id).public(), Life { incarnation, device_key })
     };
-    let members = (0..3).map(member).collect();
-    Arc::new(Membership {
-        group: GroupId([5; 16]),
-        epoch: Epoch(1),
-        f: 1,
-        members,
-        base: Base::default(),
-        lane: Default::default(),
-    })
+    let group = Membership::of_keys(GroupId([5; 16]), 1, (0..3).map(member));
+    Arc::new(Membership { epoch: Epoch(1), ..group })
 }
 
 fn draft(client: ClientId, number: u64) -> Draft {

@@ -205,7 +205,7 @@ fn what_another_process_found_genuine_it_is_not_asked_again() {
 fn a_membership_with_an_unusable_key_has_no_verifier() {
     let mut broken: Membership = (*membership()).clone();
     // The neutral element: a point, but anyone can sign for it.
-    let key = &mut Arc::make_mut(&mut broken.members)[1].key;
+    let key = &mut Arc::make_mut(&mut broken.members)[1].signing;
     *key = [0; 32];
     key[0] = 1;
     let devices = Arc::new(FakeDevices::default());

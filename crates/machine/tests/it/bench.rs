@@ -10,9 +10,9 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, Millis, Node, ReplicaId};
+use pentarchy_core::ids::{ClientId, GroupId, Incarnation, Millis, Node, ReplicaId};
 use pentarchy_core::ids::{ReplicaSet, Slot, View};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Authority, Delay, FaultModel, Reject, Rules, Status};
@@ -251,19 +251,8 @@ pub fn request(id: ClientId, number: u64, is_authentic: bool) -> Bytes {
 }
 
 pub fn membership() -> Arc<Membership> {
-    let member = |id: u16| Member {
-        key: [100 + id as u8; 32],
-        incarnation: Incarnation(1),
-        device_key: [0; 32],
-    };
-    Arc::new(Membership {
-        group: GroupId([5; 16]),
-        epoch: Epoch(0),
-        f: 1,
-        members: (0..N).map(member).collect(),
-        base: Base::default(),
-        lane: Default::default(),
-    })
+    let member = |id: u16| ([100 + id as u8; 32], Life::mac(Incarnation(1)));
+    Arc::new(Membership::of_keys(GroupId([5; 16]), 1, (0..N).map(member)))
 }
 
 /// Orders each request as soon as it is told, and has it executed.

@@ -268,7 +268,7 @@ fn members_have_no_say_in_it() {
     let life = Life { incarnation: Incarnation(9), ..member.life() };
     let operation = Admission { epoch: Epoch(0), life }.to_bytes();
     let requests = vec![Request { number: 1, operation }];
-    let id = pentarchy_core::ids::ClientId(member.key);
+    let id = pentarchy_core::ids::ClientId(member.identity);
     let draft = Draft { client: id, floor: 1, events: None, requests };
     let envelope = Arc::new(draft.seal(RequestAuth::Signature([1; 64])));
     // As its own client, and as a member.
@@ -283,8 +283,11 @@ fn members_have_no_say_in_it() {
     };
     let signature =
         crate::keys::signature("replica", ReplicaId(1), &handover.statement(&membership()));
-    let said =
-        [Message::Admit(envelope), Message::Vote(handover, signature), Message::At(Epoch(0))];
+    let said = [
+        Message::Admit(envelope),
+        Message::Vote(handover, signature),
+        Message::At { epoch: Epoch(0), configuration: membership().configuration },
+    ];
     for message in &said {
         let bytes = [&[EPOCHS][..], &message.to_bytes()].concat();
         group.replicas[0].machine.on_peer(ReplicaId(1), [Bytes::from(bytes)].into_iter(), false);

@@ -58,6 +58,7 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
             ("state", format!("{digest} of {slot}, resting on {below}, {bytes} bytes"))
         }
         EPOCH | STABLE => {
+            let configuration = Digest::decode(&mut from)?;
             let base = Base::decode(&mut from)?;
             let members = from.sequence::<Life>(REPLICAS_MAX)?.len();
             from.option::<pentarchy_core::epochs::Proof>()?;
@@ -74,7 +75,8 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
                 whole if whole == PillarConfig::default() => String::new(),
                 lane => format!(", {lane}"),
             };
-            let began = format!("{members} members from {} on{lane}", base.slot);
+            let from = base.slot;
+            let began = format!("{members} members of {configuration} from {from} on{lane}");
             match mark {
                 None => ("epoch", began),
                 Some((slot, _)) => ("stable", format!("{slot}, with records {needed} on; {began}")),

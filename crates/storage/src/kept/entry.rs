@@ -181,6 +181,7 @@ pub fn seal_epoch(
 ) -> (u8, Vec<u8>) {
     let mut to = Writer::default();
     membership.epoch.encode(&mut to);
+    membership.configuration.encode(&mut to);
     membership.base.encode(&mut to);
     to.sequence(&membership.members.iter().map(Member::life).collect::<Vec<_>>());
     to.option(proof);
@@ -253,7 +254,7 @@ pub enum Opened {
 }
 
 /// Opens a record. `first` is the group as it began: members keep their keys. How the order is
-/// split is as the record says.
+/// split, and the digest of the configuration, are as the record says.
 pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, Malformed> {
     let mut from = Reader::new(body);
     let epoch = Epoch::decode(&mut from)?;
@@ -275,6 +276,7 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
         }
         STATE => return Ok(Opened::State(body.slice(EPOCH_BYTES..))),
         EPOCH | STABLE => {
+            let configuration = Digest::decode(&mut from)?;
             let base = Base::decode(&mut from)?;
             let lives: Vec<Life> = from.sequence(REPLICAS_MAX)?;
             let proof = from.option()?;
@@ -287,8 +289,8 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
                 mark.map(|(_, lowest)| open_needed(&mut from, lowest, lane)).transpose()?;
             let mark = mark.zip(needed).map(|((slot, _), needed)| Mark { slot, needed });
             let membership = membership(first, epoch, base, lives)?;
-            let is_other = lane != membership.lane;
-            let other = || Arc::new(Membership { lane, ..(*membership).clone() });
+            let is_other = (lane, configuration) != (membership.lane, membership.configuration);
+            let other = || Arc::new(Membership { lane, configuration, ..(*membership).clone() });
             Opened::Epoch(if is_other { other() } else { membership }, proof, mark)
         }
         _ => return Err(Malformed),

@@ -326,6 +326,9 @@ impl Kept {
         if membership.lane != first.lane {
             return Err(StorageError::Split { found: membership.lane, asked: first.lane });
         }
+        if membership.configuration != first.configuration {
+            return Err(StorageError::OtherConfiguration);
+        }
         let mark = found.marks.last().copied();
         let stable = mark.map(|mark| mark.slot);
         let files = states.load(stable, &mut damaged);

@@ -12,7 +12,7 @@ use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 /// The first bytes of each segment. Never changes.
 const MAGIC: &[u8; 8] = b"PENTALOG";
 /// The version of the format, behind the magic.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The largest segment: one is read into memory as a whole.
 pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 /// The smallest one: a header, a group of a block, a seal.

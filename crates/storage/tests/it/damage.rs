@@ -183,7 +183,7 @@ fn somebody_elses_log_and_another_format_are_named() {
         let refused = open(other);
         assert!(matches!(refused, Some(StorageError::Foreign { .. })), "{refused:?}");
     }
-    for version in [0u32, 1, 2, 4, u32::MAX] {
+    for version in [0u32, 1, 2, 3, 5, u32::MAX] {
         let newer = disk.copy();
         let path = &disk.paths()[0];
         let mut content = disk.content(path);

@@ -1,0 +1,188 @@
+//! Configurations: what names them, and which of them a group can have.
+
+use pentarchy_core::Bytes;
+use pentarchy_core::configuration::{
+    Administrators, BadConfiguration, Configuration, Facts, MemberEntry, RequestMeans,
+};
+use pentarchy_core::counter::Counter;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{GroupId, Incarnation, MemberId};
+use pentarchy_core::limits::{ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX};
+use pentarchy_core::membership::{Life, PillarConfig};
+use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
+use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
+use pentarchy_core::wire::Wire;
+use std::collections::BTreeSet;
+
+fn entry(id: u8) -> MemberEntry {
+    let address = format!("host-{id}:7000");
+    MemberEntry { id: MemberId(id.into()), identity: [id; 32], signing: [100 + id; 32], address }
+}
+
+/// Of a hybrid protocol with three members.
+fn configuration() -> Configuration {
+    Configuration {
+        group: GroupId([5; 16]),
+        number: 7,
+        protocol: "toy".to_owned(),
+        facts: Facts {
+            fault_model: FaultModel::Hybrid,
+            group_size: Count::per_fault_and_one(2),
+            quorum: QuorumRule::Majority,
+            replies: Count::per_fault_and_one(1),
+            reads: ReadRule::AllButFaulty,
+            pillars: false,
+            authority: Authority::Members,
+            counter: Some(Counter::Usig),
+        },
+        f: 1,
+        lane: PillarConfig::default(),
+        tuning: Tuning::default(),
+        requests: RequestMeans::Session([9; 32]),
+        secret: Some(Digest::of(b"secret")),
+        administrators: Administrators { threshold: 2, keys: vec![[1; 32], [2; 32], [3; 32]] },
+        members: [1, 2, 3].map(entry).to_vec(),
+        next_member: MemberId(4),
+    }
+}
+
+/// The configuration with one thing changed, for each thing.
+fn changed() -> Vec<Configuration> {
+    let changes: [&dyn Fn(&mut Configuration); 28] = [
+        &|it| it.group.0[0] ^= 1,
+        &|it| it.number += 1,
+        &|it| it.protocol.push('s'),
+        &|it| it.facts.fault_model = FaultModel::Byzantine,
+        &|it| it.facts.group_size.per_fault = 3,
+        &|it| it.facts.group_size.more = 2,
+        &|it| it.facts.quorum = QuorumRule::Byzantine,
+        &|it| it.facts.replies.more = 2,
+        &|it| it.facts.reads = ReadRule::All,
+        &|it| it.facts.pillars = true,
+        &|it| it.facts.authority = Authority::Service,
+        &|it| it.facts.counter = None,
+        &|it| it.f = 0,
+        &|it| it.lane.pillars = 2,
+        &|it| it.lane.rotates = true,
+        &|it| it.tuning.checkpoint_slots += 1,
+        &|it| it.tuning.checkpoint_bytes += 1,
+        &|it| it.tuning.window_slots += 1,
+        &|it| it.tuning.batch_requests += 1,
+        &|it| it.tuning.proposals_in_flight += 1,
+        &|it| it.requests = RequestMeans::Macs,
+        &|it| it.secret = None,
+        &|it| it.administrators.threshold = 1,
+        &|it| it.administrators.keys.truncate(2),
+        &|it| it.members[1].signing[0] ^= 1,
+        &|it| it.members[1].address.push('1'),
+        &|it| it.members.swap(0, 1),
+        &|it| it.next_member = MemberId(5),
+    ];
+    let apply = |change: &&dyn Fn(&mut Configuration)| {
+        let mut changed = configuration();
+        change(&mut changed);
+        changed
+    };
+    changes.iter().map(apply).collect()
+}
+
+#[test]
+fn whatever_is_changed_gives_it_another_name() {
+    let mut all = changed();
+    all.push(configuration());
+    let names: BTreeSet<_> = all.iter().map(Configuration::digest).collect();
+    assert_eq!(names.len(), all.len());
+}
+
+#[test]
+fn it_comes_back_as_it_was() {
+    for sent in changed() {
+        assert_eq!(Configuration::from_bytes(&sent.to_bytes()), Ok(sent));
+    }
+}
+
+/// Nobody allocates or panics for what others made up.
+#[test]
+fn damaged_bytes_are_refused_or_mean_another_configuration() {
+    let good = configuration().to_bytes();
+    for length in 0..good.len() {
+        assert!(Configuration::from_bytes(&good.slice(..length)).is_err());
+    }
+    for bit in 0..8 * good.len() {
+        let mut bytes = good.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let bytes = Bytes::from(bytes);
+        if let Ok(read) = Configuration::from_bytes(&bytes) {
+            assert_eq!(read.to_bytes(), bytes, "there is one encoding of each");
+            assert!(read.digest() != configuration().digest());
+        }
+    }
+    let mut many = configuration();
+    many.administrators.keys = vec![[1; 32]; ADMINISTRATORS_MAX + 1];
+    assert!(Configuration::from_bytes(&many.to_bytes()).is_err());
+    let mut long = configuration();
+    long.members[0].address = "a".repeat(ADDRESS_BYTES_MAX + 1);
+    assert!(Configuration::from_bytes(&long.to_bytes()).is_err());
+}
+
+fn refusal(change: impl FnOnce(&mut Configuration)) -> Option<BadConfiguration> {
+    let mut changed = configuration();
+    change(&mut changed);
+    changed.check().err()
+}
+
+#[test]
+fn what_no_group_can_have_is_refused() {
+    assert_eq!(configuration().check(), Ok(()));
+    assert!(refusal(|it| it.members.push(entry(0))).is_none(), "more than the smallest group");
+    let too_few = |it: &mut Configuration| {
+        it.members.pop();
+    };
+    assert!(matches!(refusal(too_few), Some(BadConfiguration::Members(_))));
+    assert!(matches!(refusal(|it| it.f = 2), Some(BadConfiguration::Members(_))));
+    for same in [
+        refusal(|it| it.members[1].id = it.members[0].id),
+        refusal(|it| it.members[1].identity = it.members[0].identity),
+        refusal(|it| it.members[1].signing = it.members[0].signing),
+        refusal(|it| it.next_member = MemberId(3)),
+    ] {
+        assert_eq!(same, Some(BadConfiguration::SameMember));
+    }
+    for name in ["", "Toy", "a b", &"a".repeat(33)] {
+        let refused = refusal(|it| it.protocol = name.to_owned());
+        assert_eq!(refused, Some(BadConfiguration::Protocol), "{name:?}");
+    }
+    for address in [String::new(), "a".repeat(ADDRESS_BYTES_MAX + 1)] {
+        let refused = refusal(|it| it.members[2].address = address);
+        assert_eq!(refused, Some(BadConfiguration::Address));
+    }
+    for pillars in [0, 2] {
+        let refused = refusal(|it| it.lane.pillars = pillars);
+        assert_eq!(refused, Some(BadConfiguration::Pillars), "{pillars}");
+    }
+    assert_eq!(refusal(|it| it.facts.pillars = true), Some(BadConfiguration::Pillars), "into one");
+    assert_eq!(refusal(|it| it.lane.pillar = Some(0)), Some(BadConfiguration::Pillars));
+    for wrong in [
+        refusal(|it| it.administrators.threshold = 0),
+        refusal(|it| it.administrators.threshold = 4),
+        refusal(|it| it.administrators.keys[1] = [1; 32]),
+        refusal(|it| it.administrators.keys.clear()),
+    ] {
+        assert_eq!(wrong, Some(BadConfiguration::Administrators));
+    }
+    assert!(refusal(|it| it.administrators = Administrators::default()).is_none(), "nobody may");
+}
+
+#[test]
+fn an_epoch_under_it_is_bound_to_it() {
+    let lives = [1, 2, 3].map(|life| Life::mac(Incarnation(life)));
+    let domains: BTreeSet<_> =
+        changed().iter().map(|it| it.begin(&lives).domain().statement("test").finish()).collect();
+    assert_eq!(domains.len(), changed().len());
+    let group = configuration().begin(&lives);
+    assert_eq!(group.members[1].id, MemberId(2));
+    assert_eq!((group.members[1].identity, group.members[1].signing), ([2; 32], [102; 32]));
+    assert_eq!(group.members[2].life(), lives[2]);
+    let next = changed().pop().map(|it| it.begin(&lives).group_domain());
+    assert_eq!(next, Some(group.group_domain()), "a request means the same in all of them");
+}
