@@ -90,7 +90,7 @@ impl Host {
         let poller = Poller::new()?;
         let inbox = Arc::new(Inbox::new(poller.waker(WAKER)?, outstanding_max));
         let identity = Identity::new(*keys.channel_secret(), &membership.group_domain());
-        let replicas = addresses.into_iter().zip(membership.members.iter().map(|m| m.key));
+        let replicas = addresses.into_iter().zip(membership.members.iter().map(|m| m.identity));
         let links = Links::new(identity, Node::Client(keys.client_id()), 0, replicas)?;
         let listens = on_event.is_some();
         let mut desk = Desk {

@@ -203,7 +203,7 @@ impl DataFolder {
     /// # Errors
     /// [`DataError`], also if they are another replica's or group's.
     pub fn states(mut self, config: &ClusterConfig, id: u16) -> Result<States, DataError> {
-        let group = config.membership().group;
+        let group = config.group;
         let owner = Identity { group, replica: ReplicaId(id), incarnation: OF_NO_LIFE };
         let opened = self.files.folder(STATES).map_err(StorageError::from);
         let opened = opened.and_then(|folder| Snapshots::open(folder, owner));

@@ -9,9 +9,9 @@ use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Counter, Instance, TrustedMac, Ui, Usig};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::ids::{ClientId, GroupId, Incarnation, ReplicaId};
 use pentarchy_core::mac_vector::MacVector;
-use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
+use pentarchy_core::membership::{Life, Membership, PillarConfig};
 use pentarchy_core::protocol::Tuning;
 use pentarchy_core::request::Envelope;
 use pentarchy_crypto::authenticator::Authenticator;
@@ -45,17 +45,12 @@ pub fn membership(protocol: &Descriptor, f: usize) -> Arc<Membership> {
 /// The same with its order split into so many pillars.
 #[must_use]
 pub fn in_pillars(protocol: &Descriptor, f: usize, pillars: u8) -> Arc<Membership> {
-    let member = |id: u16| Member {
-        key: replica_key(ReplicaId(id)).public(),
-        incarnation: Incarnation(1),
-        device_key: [0; 32],
-    };
-    let members = (0..protocol.rules.replicas(f) as u16).map(member).collect();
+    let member = |id: u16| (replica_key(ReplicaId(id)).public(), Life::mac(Incarnation(1)));
+    let members = (0..protocol.rules.replicas(f) as u16).map(member);
     // A server that is alone survives nothing.
     let f = if protocol.rules.tolerates_faults() { f } else { 0 };
-    let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
     let lane = PillarConfig { pillars, ..PillarConfig::default() };
-    Arc::new(Membership { group, epoch, f, members, base, lane })
+    Arc::new(Membership { lane, ..Membership::of_keys(GroupId([7; 16]), f, members) })
 }
 
 /// What a replica makes of clients' signatures.

@@ -11,7 +11,7 @@ use pentarchy_core::counter::{Certificate, Instance, Memory, Position, Refused, 
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation, ReplicaId};
 use pentarchy_core::mac_vector::MacVector;
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::request::{Envelope, RequestAuth};
 use pentarchy_io::frame::split;
 use std::sync::Arc;
@@ -134,21 +134,8 @@ pub fn clients(count: usize) -> Vec<(ClientId, Sealer)> {
 /// A group for `f` faults whose members have no keys.
 #[must_use]
 pub fn membership(f: usize) -> Arc<Membership> {
-    let member = |id: usize| Member {
-        key: [id as u8; 32],
-        incarnation: Incarnation(1),
-        device_key: [0; 32],
-    };
-    let members = (0..=2 * f).map(member).collect();
-    let (group, base) = (GroupId([7; 16]), Base::default());
-    Arc::new(Membership {
-        group,
-        epoch: Default::default(),
-        f,
-        members,
-        base,
-        lane: Default::default(),
-    })
+    let member = |id: usize| ([id as u8; 32], Life::mac(Incarnation(1)));
+    Arc::new(Membership::of_keys(GroupId([7; 16]), f, (0..=2 * f).map(member)))
 }
 
 /// Channels that encrypt nothing.

@@ -284,12 +284,12 @@ fn decrypt(transport: &mut TransportState, frame: &[u8]) -> Result<Bytes, Channe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pentarchy_core::ids::{Epoch, GroupId};
+    use pentarchy_core::ids::GroupId;
 
     const MAX: usize = 1 << 20;
 
     fn identity(secret: u8, group: u8) -> (Identity, [u8; 32]) {
-        let identity = Identity::new([secret; 32], &Domain::new(&GroupId([group; 16]), Epoch(1)));
+        let identity = Identity::new([secret; 32], &Domain::of_group(&GroupId([group; 16])));
         let public = x25519_public(&[secret; 32]);
         (identity, public)
     }

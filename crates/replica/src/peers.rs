@@ -52,7 +52,7 @@ impl Peers {
         }
         let peer = |id: ReplicaId| {
             let index = usize::from(id.0);
-            let key = channel_public(&membership.members[index].key);
+            let key = channel_public(&membership.members[index].identity);
             Ok(Peer {
                 address: addresses[index],
                 key: key.ok_or(StartError::MemberKey(id))?,

@@ -10,9 +10,9 @@
 
 use pentarchy_core::batch::Batch;
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, Millis};
+use pentarchy_core::ids::{ClientId, GroupId, Incarnation, Millis};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::{Message, Step, Transfer};
@@ -102,10 +102,8 @@ fn fetch(wanted: &Snapshot, learner: &Executor, changed: u64, full: bool) -> Sna
 }
 
 fn executor() -> Executor {
-    let member = |id| Member { key: [id; 32], incarnation: Incarnation(1), device_key: [0; 32] };
-    let (group, epoch, base) = (GroupId([5; 16]), Epoch(0), Base::default());
-    let members = (0..3).map(member).collect();
-    let membership = Membership { group, epoch, f: 1, members, base, lane: Default::default() };
+    let members = (0..3).map(|id| ([id; 32], Life::mac(Incarnation(1))));
+    let membership = Membership::of_keys(GroupId([5; 16]), 1, members);
     Executor::new(Arc::new(membership), Box::new(Kv::new(STATE_BYTES_MAX)))
 }
 

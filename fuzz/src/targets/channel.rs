@@ -5,7 +5,7 @@ use crate::input::Input;
 use crate::memory::bounded;
 use pentarchy_core::Bytes;
 use pentarchy_core::digest::Domain;
-use pentarchy_core::ids::{Epoch, GroupId};
+use pentarchy_core::ids::GroupId;
 use pentarchy_crypto::keys::{KeyPair, channel_public};
 use pentarchy_io::channel::{Channel, ChannelError, Identity};
 use pentarchy_io::frame::{Deframer, split};
@@ -31,7 +31,7 @@ pub fn run(input: &[u8]) {
 fn identity(seed: u8) -> (Identity, [u8; 32]) {
     let keys = KeyPair::from_seed([seed; 32]);
     let public = channel_public(&keys.public()).expect("a good key");
-    let domain = Domain::new(&GroupId([3; 16]), Epoch(0));
+    let domain = Domain::of_group(&GroupId([3; 16]));
     (Identity::new(*keys.channel_secret(), &domain), public)
 }
 

@@ -8,7 +8,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Instance, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::keys::KeyPair;
@@ -44,21 +44,12 @@ fn key(id: u8) -> KeyPair {
 }
 
 fn members() -> Arc<Membership> {
-    let member = |id: u8| Member {
-        key: key(id).public(),
-        incarnation: Incarnation(1),
-        device_key: key(id + 10).public(),
+    let member = |id: u8| {
+        let device_key = key(id + 10).public();
+        (key(id).public(), Life { incarnation: Incarnation(1), device_key })
     };
-    let members = (1..=3).map(member).collect();
-    let base = Base::default();
-    Arc::new(Membership {
-        group: GroupId([5; 16]),
-        epoch: Epoch(1),
-        f: 1,
-        members,
-        base,
-        lane: Default::default(),
-    })
+    let group = Membership::of_keys(GroupId([5; 16]), 1, (1..=3).map(member));
+    Arc::new(Membership { epoch: Epoch(1), ..group })
 }
 
 fn drafts() -> Vec<Draft> {

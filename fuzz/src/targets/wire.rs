@@ -7,23 +7,25 @@ use crate::memory::bounded;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{AuthTag, Signature};
 use pentarchy_core::batch::Proposal;
+use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry, RequestMeans};
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Handover, Message, Proof};
-use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, Slot};
-use pentarchy_core::membership::{Base, Life};
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, ReplicaId, Slot};
+use pentarchy_core::membership::{Base, Life, PillarConfig};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient, ToReplica};
+use pentarchy_core::protocol::Tuning;
 use pentarchy_core::request::{Draft, Envelope};
 use pentarchy_core::transfer;
 use pentarchy_core::wire::Wire;
 use pentarchy_io::hello::Hello;
-use pentarchy_protocols::minbft;
+use pentarchy_protocols::{DEFAULT, minbft};
 use pentarchy_sim::packet::Packet;
 use std::fmt::Debug;
 
 type Check = fn(&Bytes);
 
-const TYPES: [Check; 12] = [
+const TYPES: [Check; 13] = [
     round_trip::<minbft::Message>,
     round_trip::<ToReplica>,
     round_trip::<ToClient>,
@@ -36,6 +38,7 @@ const TYPES: [Check; 12] = [
     round_trip::<Hello>,
     round_trip::<Message>,
     round_trip::<Admission>,
+    round_trip::<Configuration>,
 ];
 
 pub fn run(input: &[u8]) {
@@ -119,10 +122,34 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds.push(of(9, &[0, 1, 0]));
     seeds.push(of(9, &[1; 33]));
     seeds.extend(epochs_seeds().iter().map(|bytes| of(10, bytes)));
+    seeds.push(of(12, &configuration().to_bytes()));
     seeds.push(of(11, &Admission { epoch: Epoch(3), life: life(4) }.to_bytes()));
     seeds.sort();
     seeds.dedup();
     seeds
+}
+
+fn configuration() -> Configuration {
+    let member = |id: u8| MemberEntry {
+        id: MemberId(id.into()),
+        identity: [id; 32],
+        signing: [id + 9; 32],
+        address: format!("h:{id}"),
+    };
+    Configuration {
+        group: GroupId([5; 16]),
+        number: 1,
+        protocol: DEFAULT.rules.name.to_owned(),
+        facts: DEFAULT.rules.facts(),
+        f: 1,
+        lane: PillarConfig::default(),
+        tuning: Tuning::default(),
+        requests: RequestMeans::Session([8; 32]),
+        secret: Some(Digest::of(b"secret")),
+        administrators: Administrators { threshold: 1, keys: vec![[7; 32]] },
+        members: [1, 2, 3].map(member).to_vec(),
+        next_member: MemberId(4),
+    }
 }
 
 fn life(incarnation: u64) -> Life {
@@ -136,7 +163,10 @@ fn epochs_seeds() -> Vec<Bytes> {
     let signature = Signature([7; 64]);
     let signatures = vec![(ReplicaId(0), signature), (ReplicaId(2), signature)];
     let proof = Proof { handover: handover.clone(), signatures };
-    let messages =
-        [Message::At(Epoch(1)), Message::Vote(handover, signature), Message::Proofs(vec![proof])];
+    let messages = [
+        Message::At { epoch: Epoch(1), configuration: base.state },
+        Message::Vote(handover, signature),
+        Message::Proofs(vec![proof]),
+    ];
     messages.map(|message| message.to_bytes()).to_vec()
 }

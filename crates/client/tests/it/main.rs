@@ -3,8 +3,8 @@
 
 use pentarchy_client::{Client, ClientConfig, GIVE_UP_TIME, RequestError};
 use pentarchy_core::Bytes;
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation};
-use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
+use pentarchy_core::ids::{GroupId, Incarnation};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome};
 use pentarchy_crypto::keys::KeyPair;
 use std::collections::VecDeque;
@@ -49,15 +49,8 @@ impl ClientCore for Led {
 impl Led {
     fn client(&self) -> Client {
         let key = KeyPair::generate().public();
-        let member = Member { key, incarnation: Incarnation(1), device_key: [0; 32] };
-        let membership = Arc::new(Membership {
-            group: GroupId([7; 16]),
-            epoch: Epoch(0),
-            base: Base::default(),
-            f: 0,
-            lane: PillarConfig::default(),
-            members: vec![member].into(),
-        });
+        let members = [(key, Life::mac(Incarnation(1)))];
+        let membership = Arc::new(Membership::of_keys(GroupId([7; 16]), 0, members));
         // Nobody listens there.
         let addresses = vec!["127.0.0.1:1".parse().expect("an address")];
         let keys = KeyPair::generate();

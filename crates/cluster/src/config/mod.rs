@@ -8,8 +8,10 @@ mod render;
 pub use crate::error::ConfigError;
 pub use parse::check_address;
 
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation};
-use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
+use crate::protocols;
+use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry, RequestMeans};
+use pentarchy_core::ids::{ClientId, GroupId, Incarnation, MemberId};
+use pentarchy_core::membership::{Life, Membership, PillarConfig};
 use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::verifier::RequestMode;
 use std::path::Path;
@@ -161,22 +163,52 @@ impl ClusterConfig {
         Self::parse(path, &text)
     }
 
+    /// What the group is begun with: the configuration of number 0.
+    ///
+    /// # Panics
+    /// If no replica can run the protocol ([`protocols::in_lane`]), which no file says that was
+    /// read.
+    #[must_use]
+    pub fn configuration(&self) -> Configuration {
+        let entry = protocols::in_lane(&self.protocol, self.lane).expect("replicas can run it");
+        let member = |(id, entry): (u32, &ReplicaEntry)| MemberEntry {
+            id: MemberId(id),
+            identity: entry.key,
+            signing: entry.key,
+            address: entry.address.clone(),
+        };
+        let members: Vec<_> = (0..).zip(&self.replicas).map(member).collect();
+        Configuration {
+            group: self.group,
+            number: 0,
+            protocol: self.protocol.clone(),
+            facts: entry.rules.facts(),
+            f: u16::try_from(self.f).unwrap_or(u16::MAX),
+            lane: self.lane,
+            tuning: self.tuning,
+            requests: match (self.request_auth, self.session_key) {
+                (RequestMode::Session, Some(key)) => RequestMeans::Session(key),
+                (RequestMode::Mac, _) => RequestMeans::Macs,
+                (RequestMode::Signature | RequestMode::Session, _) => RequestMeans::Signature,
+            },
+            secret: None,
+            administrators: Administrators::default(),
+            next_member: MemberId(members.len() as u32),
+            members,
+        }
+    }
+
     /// The members with their keys, in the only epoch that a file describes.
+    ///
+    /// # Panics
+    /// As [`Self::configuration`].
     #[must_use]
     pub fn membership(&self) -> Membership {
-        let members = self.replicas.iter().map(|entry| Member {
-            key: entry.key,
+        let life = |entry: &ReplicaEntry| Life {
             incarnation: entry.incarnation,
             device_key: entry.device_key,
-        });
-        let members = members.collect();
-        Membership {
-            group: self.group,
-            epoch: Epoch(0),
-            f: self.f,
-            members,
-            base: Base::default(),
-            lane: self.lane,
-        }
+        };
+        let lives: Vec<_> = self.replicas.iter().map(life).collect();
+        self.configuration().begin(&lives)
     }
 }

@@ -161,14 +161,15 @@ pub fn take_secrets(
     folder: &Path,
     data: impl FnOnce() -> Result<Option<DataFolder>, StartError>,
 ) -> Result<Taken, StartError> {
+    let rules = &protocol(config)?.rules;
     let membership = config.membership();
-    membership.check(&protocol(config)?.rules)?;
+    membership.check(rules)?;
     let member = membership
         .members
         .get(usize::from(id))
         .ok_or(StartError::NoSuchReplica { id, last: config.replicas.len().saturating_sub(1) })?;
     let key = KeyPair::load(&folder.join("key"))?;
-    if key.public() != member.key {
+    if key.public() != member.identity {
         return Err(pentarchy_replica::StartError::WrongKey(ReplicaId(id)).into());
     }
     // For its check of every member's key: what follows uses the identity up.
@@ -216,8 +217,7 @@ fn counter_process(
     };
     let mut program = Command::new(std::env::current_exe()?);
     program.arg(COUNTER_COMMAND).arg(secret);
-    let epoch = (first.group, first.epoch);
-    let process = CounterProcess::start(program, device, epoch, me, identity)?;
+    let process = CounterProcess::start(program, device, first.epoch_id(), me, identity)?;
     check_session_key(config, || process.session_key().map_err(|_| BadProcess::Silent))?;
     Ok(process)
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pentarchy_core::digest::Domain;
-use pentarchy_core::ids::{Epoch, GroupId};
+use pentarchy_core::ids::GroupId;
 use pentarchy_io::channel::{Channel, Identity};
 use pentarchy_io::connection::{Closed, Connection, ConnectionLimits, Full};
 use pentarchy_io::poll::{Poller, TcpListener, Token};
@@ -15,7 +15,7 @@ const LIMITS: ConnectionLimits =
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn identity(secret: u8) -> Identity {
-    Identity::new([secret; 32], &Domain::new(&GroupId([1; 16]), Epoch(1)))
+    Identity::new([secret; 32], &Domain::of_group(&GroupId([1; 16])))
 }
 
 /// The public key of a secret, as the other end of a channel learns it.

@@ -11,6 +11,6 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     page: Some("hybster.md"),
     forger: Some(Byzantine::boxed),
     is_settled,
-    mutants: &["hybster"],
+    mutants: &["hybster", "trusted.forgets-what-it-said"],
     ..Descriptor::of::<Hybster>(Status::Young)
 };

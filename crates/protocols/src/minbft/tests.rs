@@ -15,10 +15,10 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
-    ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
+    ClientId, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
 };
 use pentarchy_core::limits::CHECKPOINT_BYTES;
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Base, Life, Membership};
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
     Effect, Effects, Event, Memory, Message as _, Protocol, Reject, Setup, To, Tuning,
@@ -125,11 +125,9 @@ impl Group {
     }
 
     fn with_base(f: usize, checkpoint_bytes: usize, base: Base) -> Self {
-        let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
-        let members = vec![member; 2 * f + 1].into();
-        let (group, epoch) = (GroupId([7; 16]), Epoch(0));
-        let membership =
-            Arc::new(Membership { group, epoch, f, members, base, lane: Default::default() });
+        let members = vec![([0; 32], Life::mac(Incarnation(0))); 2 * f + 1];
+        let group = Membership::of_keys(GroupId([7; 16]), f, members);
+        let membership = Arc::new(Membership { base, ..group });
         let tuning = Tuning {
             checkpoint_slots: 4,
             checkpoint_bytes,

@@ -12,17 +12,15 @@ use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verified};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, Millis, ReplicaId, Slot, View};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::ids::{GroupId, Incarnation, Millis, ReplicaId, Slot, View};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::protocol::{Effect, Effects, Event, Memory, Protocol, Setup, Tuning};
 
 /// A backup of four that goes on from these records, and what it does at first.
 fn backup(me: u16, log: Vec<Record>) -> (Pbft, Effects<Pbft>) {
-    let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
-    let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-    let members = vec![member; 4].into();
-    let membership =
-        Arc::new(Membership { group, epoch, f: 1, members, base, lane: Default::default() });
+    let members = [([0; 32], Life::mac(Incarnation(0))); 4];
+    let membership = Arc::new(Membership::of_keys(GroupId([7; 16]), 1, members));
+    let base = membership.base;
     let memory = Memory::Durable { executed: base, records: Vec::new() };
     let tuning = Tuning::default();
     let setup = Setup { me: ReplicaId(me), membership, fetch: None, memory, tuning };

@@ -7,8 +7,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot};
-use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
+use pentarchy_core::ids::{GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::membership::{Life, Membership, PillarConfig};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::pillar::{self, PillarStatus};
 use pentarchy_core::ports::replica::{Input, Output};
@@ -16,11 +16,10 @@ use pentarchy_core::protocol::{Effect, Effects, Event, Memory, Protocol as _, Se
 
 /// A merger of two pillars.
 fn merger() -> Merger {
-    let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
+    let members = [([0; 32], Life::mac(Incarnation(0))); 4];
     let lane = PillarConfig { pillars: 2, ..PillarConfig::default() };
-    let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-    let members = vec![member; 4].into();
-    let membership = Arc::new(Membership { group, epoch, f: 1, members, base, lane });
+    let group = Membership::of_keys(GroupId([7; 16]), 1, members);
+    let membership = Arc::new(Membership { lane, ..group });
     let tuning = Tuning { checkpoint_slots: 2, window_slots: 8, ..Tuning::default() };
     let setup =
         Setup { me: ReplicaId(1), membership, fetch: None, memory: Memory::Volatile, tuning };

@@ -5,8 +5,8 @@ use pentarchy_core::auth::AuthTag;
 use pentarchy_core::batch::{Item, Proposal};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Erased, ReplicaCore};
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, Slot, View};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::ids::{ClientId, GroupId, Incarnation, Millis, ReplicaId, Slot, View};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Finding, Memory, Protocol, Reject, Setup, Tuning};
@@ -24,11 +24,8 @@ fn proposal(now: u64, client: u8, number: u64) -> Arc<Proposal> {
 /// be counted as another one, and the next VIEW-CHANGE would leave out one that was certified.
 #[test]
 fn nobody_is_told_by_others_what_it_said_itself() {
-    let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
-    let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-    let members = vec![member; 3].into();
-    let membership =
-        Arc::new(Membership { group, epoch, f: 1, members, base, lane: Default::default() });
+    let members = [([0; 32], Life::mac(Incarnation(0))); 3];
+    let membership = Arc::new(Membership::of_keys(GroupId([7; 16]), 1, members));
     let setup = |me| Setup {
         me: ReplicaId(me),
         membership: membership.clone(),

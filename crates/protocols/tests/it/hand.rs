@@ -6,9 +6,9 @@ use pentarchy_core::batch::{Batch, Proposal};
 use pentarchy_core::counter::{Certificate, Counter, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
-    ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
+    ClientId, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot, View,
 };
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Base, Life, Membership};
 use pentarchy_core::ports::replica::{Input, Output, speculation};
 use pentarchy_core::protocol::{
     Delay, Effect, Effects, Event, Memory, Message as _, Protocol, Setup, Timeouts, TimerKey,
@@ -278,11 +278,8 @@ pub struct Group<P: Protocol> {
 impl<P: Spoken> Group<P> {
     /// Of which this one lies, if any.
     pub fn new(liar: Option<u16>, tuning: Tuning) -> Self {
-        let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
-        let members = vec![member; P::N].into();
-        let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-        let membership =
-            Arc::new(Membership { group, epoch, f: 1, members, base, lane: Default::default() });
+        let members = vec![([0; 32], Life::mac(Incarnation(0))); P::N];
+        let membership = Arc::new(Membership::of_keys(GroupId([7; 16]), 1, members));
         let counter = P::RULES.device();
         let start = counter.start();
         let node = || Node {

@@ -9,7 +9,7 @@ use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, Millis, ReplicaId, ReplicaSet, Slot,
 };
-use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
+use pentarchy_core::membership::{Base, Life, Membership, PillarConfig};
 use pentarchy_core::ports::client::{Place, ToClient};
 use pentarchy_core::ports::replica::{Input, Output, speculation};
 use pentarchy_core::protocol::{
@@ -185,10 +185,8 @@ pub const SLOW: Tuning = Tuning {
 };
 
 fn members(n: usize) -> Membership {
-    let member = Member { key: [0; 32], incarnation: Incarnation(0), device_key: [0; 32] };
-    let (group, epoch, base) = (GroupId([7; 16]), Epoch(0), Base::default());
-    let (members, lane) = (vec![member; n].into(), PillarConfig::default());
-    Membership { group, epoch, f: 1, members, base, lane }
+    let members = vec![([0; 32], Life::mac(Incarnation(0))); n];
+    Membership::of_keys(GroupId([7; 16]), 1, members)
 }
 
 impl<P: Protocol<Input = Input, Output = Output>> Net<P> {

@@ -114,8 +114,8 @@ impl Network {
 pub mod tests {
     use super::*;
     use crate::config::{Access, Listen};
-    use pentarchy_core::ids::{Epoch, GroupId, Incarnation};
-    use pentarchy_core::membership::{Base, Member, Membership};
+    use pentarchy_core::ids::{GroupId, Incarnation};
+    use pentarchy_core::membership::{Life, Membership};
     use pentarchy_crypto::keys::KeyPair;
     use std::net::{SocketAddr, TcpListener};
     use std::sync::Arc;
@@ -131,19 +131,9 @@ pub mod tests {
     impl Group {
         pub fn new() -> (Self, TcpListener) {
             let keys = [1, 2].map(|seed| KeyPair::from_seed([seed; 32]));
-            let member = |keys: &KeyPair| Member {
-                key: keys.public(),
-                incarnation: Incarnation(1),
-                device_key: [0; 32],
-            };
-            let membership = Membership {
-                group: GroupId([5; 16]),
-                epoch: Epoch(0),
-                f: 0,
-                members: keys.iter().map(member).collect(),
-                base: Base::default(),
-                lane: Default::default(),
-            };
+            let member = |keys: &KeyPair| (keys.public(), Life::mac(Incarnation(1)));
+            let members = keys.iter().map(member);
+            let membership = Membership::of_keys(GroupId([5; 16]), 0, members);
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let addresses = vec![listener.local_addr().unwrap(); 2];
             (Self { keys, membership: Arc::new(membership), addresses }, listener)

@@ -9,7 +9,7 @@ use pentarchy_core::counter::{Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::protocol::{BadRecord, Memory, Protocol as _, Setup, Timeouts, Tuning};
 use pentarchy_core::service::Whole;
 use pentarchy_crypto::keys::KeyPair;
@@ -107,21 +107,9 @@ impl Cluster {
 
     pub fn prepare(n: u8, tuning: Tuning, change: Change<'_>) -> Self {
         let keys: Vec<_> = (0..n).map(|id| KeyPair::from_seed([100 + id; 32])).collect();
-        let member = |keys: &KeyPair| Member {
-            key: keys.public(),
-            incarnation: Incarnation(1),
-            device_key: [0; 32],
-        };
-        let members = keys.iter().map(member).collect();
-        let (group, epoch) = (GroupId([5; 16]), Epoch(1));
-        let membership = Arc::new(Membership {
-            group,
-            epoch,
-            f: 0,
-            members,
-            base: Base::default(),
-            lane: Default::default(),
-        });
+        let member = |keys: &KeyPair| (keys.public(), Life::mac(Incarnation(1)));
+        let group = Membership::of_keys(GroupId([5; 16]), 0, keys.iter().map(member));
+        let membership = Arc::new(Membership { epoch: Epoch(1), ..group });
         let listeners: Vec<_> =
             keys.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let addresses: Vec<_> = listeners.iter().map(|l| l.local_addr().unwrap()).collect();

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use pentarchy_client::{Client, RequestError};
 use pentarchy_core::auth::AuthTag;
 use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{Epoch, GroupId, Node, ReplicaId};
+use pentarchy_core::ids::{GroupId, Node, ReplicaId};
 use pentarchy_core::limits::PENDING_CLIENT_ENVELOPES_MAX;
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{Message as _, Tuning};
 use pentarchy_core::request::{Draft, Envelope, Request};
@@ -18,7 +19,7 @@ use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_io::channel::Channel;
 use pentarchy_io::channel::Identity;
 use pentarchy_io::hello::Hello;
-use pentarchy_replica::Access;
+use pentarchy_replica::{Access, ReplicaConfig};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ pub fn greet(cluster: &Cluster, keys: &KeyPair, claim: Hello) -> (TcpStream, Cha
 /// Opens a channel by hand, and says nothing on it.
 pub fn open(cluster: &Cluster, keys: &KeyPair) -> (TcpStream, Channel) {
     let identity = Identity::new(*keys.channel_secret(), &cluster.membership.group_domain());
-    let remote = channel_public(&cluster.membership.members[0].key).unwrap();
+    let remote = channel_public(&cluster.membership.members[0].identity).unwrap();
     let mut stream = TcpStream::connect(cluster.addresses[0]).unwrap();
     let (mut out, mut buffer) = (Vec::new(), [0; 1024]);
     let mut channel = Channel::initiator(&identity, &remote, 1 << 20, &mut out).unwrap();
@@ -132,12 +133,32 @@ fn a_client_that_is_not_listed_is_refused() {
     cluster.stop();
 }
 
+/// As when an operator copied the configuration to one host only.
+#[test]
+fn who_has_another_configuration_is_named() {
+    let change = |config: &mut ReplicaConfig| {
+        if config.me == ReplicaId(1) {
+            let configuration = Digest::of(b"another file");
+            let other = Membership { configuration, ..(*config.membership).clone() };
+            config.membership = Arc::new(other);
+        }
+    };
+    let cluster = Cluster::with(2, Tuning::default(), &change);
+    let client = cluster.client(1);
+    for replica in [0, 1] {
+        cluster.await_status(&client, replica, |status| {
+            status.number("/counters/other_configuration") > 0
+        });
+    }
+    cluster.stop();
+}
+
 #[test]
 fn a_request_that_its_client_did_not_sign_is_not_executed() {
     let cluster = Cluster::start(1);
     let mut config = cluster.client_config(2, 1);
     // Signed for another group.
-    let domain = Domain::new(&GroupId([6; 16]), Epoch(1));
+    let domain = Domain::of_group(&GroupId([6; 16]));
     config.signer = ClientSigner::signature(config.keys.clone(), domain);
     let liar = Client::connect(config).unwrap();
     let refused = liar.submit("x").wait_timeout(Duration::from_millis(200));

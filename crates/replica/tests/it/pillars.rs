@@ -11,7 +11,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{self, Certificate, Instance, Position, Refused, Ui, Usig};
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, Node, ReplicaId, ReplicaSet, View};
+use pentarchy_core::ids::{GroupId, Incarnation, Node, ReplicaId, ReplicaSet, View};
 use pentarchy_core::membership::{Membership, PillarConfig};
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{BadRecord, Memory, Setup, Tuning};
@@ -189,7 +189,7 @@ fn whatever_a_client_did_not_sign_is_not_executed_whoever_checks_it() {
     let speak = |seed, is_forged: &dyn Fn(u64) -> bool| {
         let keys = KeyPair::from_seed([seed; 32]);
         let domain = cluster.membership.group_domain();
-        let other = Domain::new(&GroupId([6; 16]), Epoch(1));
+        let other = Domain::of_group(&GroupId([6; 16]));
         let [genuine, forged] =
             [domain, other].map(|domain| ClientSigner::signature(keys.clone(), domain));
         let message = |number| {

@@ -3,8 +3,8 @@
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, Millis, Slot, View};
-use pentarchy_core::membership::{Base, Member, Membership};
+use pentarchy_core::ids::{ClientId, GroupId, Incarnation, Millis, Slot, View};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_core::wire::Wire;
@@ -41,10 +41,8 @@ impl StorageBackend for Full {
 }
 
 fn executor(store: Store) -> Executor {
-    let member = |id| Member { key: [id; 32], incarnation: Incarnation(1), device_key: [0; 32] };
-    let (group, epoch, base) = (GroupId([5; 16]), Epoch(0), Base::default());
-    let members = (0..3).map(member).collect();
-    let membership = Membership { group, epoch, f: 1, members, base, lane: Default::default() };
+    let members = (0..3).map(|id| ([id; 32], Life::mac(Incarnation(1))));
+    let membership = Membership::of_keys(GroupId([5; 16]), 1, members);
     Executor::new(Arc::new(membership), Box::new(store))
 }
 

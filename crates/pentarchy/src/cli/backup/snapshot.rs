@@ -165,7 +165,7 @@ fn restore(
     let folder = DataFolder::open(data).map_err(|error| Failure::Usage(error.to_string()))?;
     let begun = folder.begin_with(&config, id, keys, &adopted);
     begun.map_err(|error| Failure::Usage(error.to_string()))?;
-    let (group, replica) = (config.membership().group, ReplicaId(id));
+    let (group, replica) = (config.group, ReplicaId(id));
     let identity = Identity { group, replica, ..backup.identity };
     let state = State::of(&identity, &adopted);
     print(json, &state, || {
