@@ -5,7 +5,7 @@ use crate::tree::Tree;
 use toml::{Table, Value};
 
 /// Each crate and the crates that it may use. `ARCHITECTURE.md` has the picture.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     (
         "pentarchy",
         &[
@@ -49,7 +49,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("replica", &["machine", "trusted", "crypto", "io", "storage", "core"]),
     ("machine", &["storage", "core"]),
     ("client", &["crypto", "io", "core"]),
-    ("sim", &["machine", "services", "storage", "core"]),
+    ("sim", &["machine", "services", "trusted", "crypto", "storage", "core"]),
     ("costs", &["machine", "protocols", "services", "trusted", "crypto", "io", "storage", "core"]),
     ("protocols", &["core"]),
     ("services", &["core"]),
@@ -59,6 +59,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("io", &["core"]),
     ("storage", &["core"]),
     ("crypto", &["core"]),
+    ("models", &[]),
     ("core", &[]),
 ];
 
