@@ -15,6 +15,7 @@ use crate::config::ClusterConfig;
 use crate::error::ConfigError;
 use crate::files::{read_bounded, write_whole};
 use pentarchy_core::ids::{Incarnation, ReplicaId};
+use pentarchy_core::limits::PROTOCOL_NAME_BYTES_MAX;
 use pentarchy_core::membership::{Member, Membership};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_crypto::keys::random_secret;
@@ -43,8 +44,8 @@ const NEXT_DEVICE: &str = "device.next";
 
 /// The protocol's name.
 const PROTOCOL: &str = "protocol";
-/// A name is shorter.
-const PROTOCOL_BYTES_MAX: u64 = 64;
+/// A name, with the end of its line.
+const PROTOCOL_BYTES_MAX: u64 = PROTOCOL_NAME_BYTES_MAX as u64 + 1;
 
 /// The folder of states for the next life.
 pub const STATES: &str = "states";

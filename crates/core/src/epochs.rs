@@ -13,15 +13,19 @@
 //! The core of the ended epoch goes on talking until the proof is there, so that the others reach
 //! the last slot; then a fresh core takes over. Protocols know nothing of all this.
 
+mod handover;
+mod message;
+
+pub use handover::{Admission, Handover, Proof};
+pub use message::Message;
+
 use crate::auth::{Signature, Verifier};
-use crate::digest::{Digest, Domain, EpochId};
+use crate::digest::Digest;
 use crate::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
-use crate::limits::{EPOCHS_KEPT, HANDOVERS_SENT_MAX, REPLICAS_MAX};
-use crate::membership::{Base, Life, Member, Membership};
+use crate::limits::{EPOCHS_KEPT, HANDOVERS_SENT_MAX};
+use crate::membership::{Life, Membership};
 use crate::mutant;
 use crate::protocol::Authority;
-use crate::request::Envelope;
-use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -38,187 +42,6 @@ const ASK_AUTHORITY_MS: u64 = 5_000;
 /// How long a replica that could execute the rest of an epoch itself tries to, before it fetches
 /// the state with which the next one begins.
 const GRACE_MS: u64 = 300;
-
-/// What a member asks of the group, as the operation of a request under its own key: to count from
-/// the next epoch on by the device of this life.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Admission {
-    /// The epoch that it asks to end. In every other one it means nothing, so that nobody can have
-    /// a member's former life admitted again.
-    pub epoch: Epoch,
-    /// The life.
-    pub life: Life,
-}
-
-impl Wire for Admission {
-    fn encode(&self, to: &mut Writer) {
-        to.u8(0);
-        self.epoch.encode(to);
-        self.life.encode(to);
-    }
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        match from.u8()? {
-            0 => Ok(Self { epoch: Epoch::decode(from)?, life: Life::decode(from)? }),
-            _ => Err(Malformed),
-        }
-    }
-}
-
-/// Where an epoch ends and the next one begins.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Handover {
-    /// The epoch that ends.
-    pub epoch: Epoch,
-    /// Its last slot, and the state after it.
-    pub base: Base,
-    /// The lives of the next epoch's devices, by member.
-    pub lives: Vec<Life>,
-}
-
-impl Handover {
-    /// What its signatures cover.
-    #[must_use]
-    pub fn statement(&self, membership: &Membership) -> Digest {
-        let domain = Domain::new(&EpochId { epoch: self.epoch, ..membership.epoch_id() });
-        domain.statement("handover").bytes(&self.to_bytes()).finish()
-    }
-}
-
-impl Membership {
-    /// The membership that follows on the end of this one, or of one behind it.
-    #[must_use]
-    pub fn after(&self, handover: &Handover) -> Self {
-        let next = |(member, life): (&Member, &Life)| Member {
-            incarnation: life.incarnation,
-            device_key: life.device_key,
-            ..member.clone()
-        };
-        Self {
-            epoch: handover.epoch.next(),
-            members: self.members.iter().zip(&handover.lives).map(next).collect(),
-            base: if mutant!("epochs.begins-elsewhere") { self.base } else { handover.base },
-            ..self.clone()
-        }
-    }
-}
-
-impl Wire for Handover {
-    fn encode(&self, to: &mut Writer) {
-        self.epoch.encode(to);
-        self.base.encode(to);
-        to.sequence(&self.lives);
-    }
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            epoch: Epoch::decode(from)?,
-            base: Base::decode(from)?,
-            lives: from.sequence(REPLICAS_MAX)?,
-        })
-    }
-}
-
-/// A handover to which `f + 1` members of the ending epoch put their names: one of them is correct
-/// and has executed so far.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Proof {
-    /// What they vouch for.
-    pub handover: Handover,
-    /// Who signed, with what.
-    pub signatures: Vec<(ReplicaId, Signature)>,
-}
-
-impl Proof {
-    /// Whether it proves how this membership ends, or one that follows on it: members keep their
-    /// keys, so whoever was away for longer than ends of epochs are kept need not see all of them.
-    #[must_use]
-    pub fn is_valid(&self, membership: &Membership, verifier: &dyn Verifier) -> bool {
-        let Self { handover, signatures } = self;
-        if handover.epoch < membership.epoch || handover.lives.len() != membership.n() {
-            return false;
-        }
-        let statement = handover.statement(membership);
-        let mut signers = ReplicaSet::EMPTY;
-        let mut genuine = |(author, signature): &(ReplicaId, Signature)| {
-            membership.contains(*author)
-                && signers.insert(*author)
-                && verifier.signature(*author, &statement, &signature.0)
-        };
-        signatures.iter().all(&mut genuine) && signers.len() >= membership.quorums().weak()
-    }
-
-    /// Who signed it.
-    #[must_use]
-    pub fn signers(&self) -> ReplicaSet {
-        self.signatures.iter().map(|(author, _)| *author).collect()
-    }
-}
-
-impl Wire for Proof {
-    fn encode(&self, to: &mut Writer) {
-        self.handover.encode(to);
-        to.sequence(&self.signatures);
-    }
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let handover = Handover::decode(from)?;
-        Ok(Self { handover, signatures: from.sequence(REPLICAS_MAX)? })
-    }
-}
-
-/// What replicas say to each other about epochs, over their channels.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Message {
-    /// I am in this epoch, under the configuration with this digest: show me how it ended, if it
-    /// did.
-    At {
-        /// The epoch.
-        epoch: Epoch,
-        /// The digest.
-        configuration: Digest,
-    },
-    /// I executed the whole epoch, and sign for it.
-    Vote(Handover, Signature),
-    /// How epochs ended, one after the other.
-    Proofs(Vec<Proof>),
-    /// Have this ordered: its author asks to be admitted.
-    Admit(Arc<Envelope>),
-}
-
-impl Wire for Message {
-    fn encode(&self, to: &mut Writer) {
-        match self {
-            Self::At { epoch, configuration } => {
-                to.u8(0);
-                epoch.encode(to);
-                configuration.encode(to);
-            }
-            Self::Vote(handover, signature) => {
-                to.u8(1);
-                handover.encode(to);
-                signature.encode(to);
-            }
-            Self::Proofs(proofs) => {
-                to.u8(2);
-                to.sequence(proofs);
-            }
-            Self::Admit(envelope) => {
-                to.u8(3);
-                envelope.encode(to);
-            }
-        }
-    }
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        match from.u8()? {
-            0 => {
-                let (epoch, configuration) = (Epoch::decode(from)?, Digest::decode(from)?);
-                Ok(Self::At { epoch, configuration })
-            }
-            1 => Ok(Self::Vote(Handover::decode(from)?, Signature::decode(from)?)),
-            2 => from.sequence(HANDOVERS_SENT_MAX).map(Self::Proofs),
-            3 => Envelope::decode(from).map(|envelope| Self::Admit(Arc::new(envelope))),
-            _ => Err(Malformed),
-        }
-    }
-}
 
 /// What the host is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -241,8 +64,8 @@ pub enum Step {
     /// Send to all others a request under this replica's key whose operation is an [`Admission`],
     /// with a number above all before.
     AskAdmission,
-    /// This replica is in the same epoch under another configuration, so neither believes anything
-    /// that the other says: an operator has to be told.
+    /// That replica says that it is under another configuration. Neither counts what the other
+    /// signs: an operator has to be told.
     OtherConfiguration(ReplicaId),
     /// The host tells the authority outside in which epoch, and with which life, this replica is.
     /// The authority then repeats what is under way, or how that epoch ended.
@@ -362,8 +185,7 @@ impl Epochs {
     ) {
         match message {
             Message::At { epoch, configuration } => {
-                let now = &self.membership;
-                if epoch == now.epoch && configuration != now.configuration {
+                if configuration != self.membership.configuration {
                     out.push(Step::OtherConfiguration(from));
                 }
                 self.on_other_epoch(from, epoch, out);

@@ -13,7 +13,7 @@ pub const ADMINISTRATORS_MAX: usize = 16;
 /// Bytes of a member's address, as `host:port`.
 pub const ADDRESS_BYTES_MAX: usize = 255;
 
-/// Bytes of a protocol's word.
+/// Bytes of a protocol's name.
 pub const PROTOCOL_NAME_BYTES_MAX: usize = 32;
 
 /// Pillars into which a group may split its order; each has a counter of its own.

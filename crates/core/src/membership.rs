@@ -236,8 +236,15 @@ impl Membership {
         EpochId { group, configuration, epoch }
     }
 
-    /// What clients' statements and channels are bound to: the group, in whatever epoch it is. A
-    /// request means the same in each, and is executed once in all of them.
+    /// To what statements about this epoch are bound, if it is one of the same configuration.
+    #[must_use]
+    pub fn domain_of(&self, epoch: Epoch) -> Domain {
+        Domain::new(&EpochId { epoch, ..self.epoch_id() })
+    }
+
+    /// What clients' signatures and channels are bound to: the group, in whatever epoch it is. A
+    /// request means the same in each, and is executed once in all of them. (A vector of MACs is
+    /// under keys that the members' signing keys give: clients make it anew for other ones.)
     #[must_use]
     pub fn group_domain(&self) -> Domain {
         Domain::of_group(&self.group)

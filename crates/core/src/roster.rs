@@ -124,6 +124,8 @@ impl Roster {
             Some("the members do not say who they are")
         } else if asked.epoch != self.membership.epoch {
             Some("asked of another epoch")
+        } else if asked.configuration != self.membership.configuration {
+            Some("asked under another configuration")
         } else if self.lives[index] == asked.life {
             Some("admitted already")
         } else if !(self.lives[index].is_mac() && asked.life.is_mac()) {

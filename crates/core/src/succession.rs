@@ -18,7 +18,7 @@
 
 use crate::auth::{Signature, Verifier};
 use crate::batch::{Batch, Proposal};
-use crate::digest::{Digest, Domain, EpochId};
+use crate::digest::Digest;
 use crate::epochs::Handover;
 use crate::ids::{Epoch, ReplicaId, Slot};
 use crate::limits::{BATCH_ENVELOPES_MAX, HISTORY_SLOTS_MAX, REPLICAS_MAX};
@@ -46,7 +46,7 @@ impl Report {
     /// What the member's signature covers.
     #[must_use]
     pub fn statement(&self, membership: &Membership) -> Digest {
-        let domain = Domain::new(&EpochId { epoch: self.epoch, ..membership.epoch_id() });
+        let domain = membership.domain_of(self.epoch);
         domain.statement("wedged").bytes(&self.to_bytes()).finish()
     }
 }
@@ -112,7 +112,7 @@ impl Succession {
     #[must_use]
     pub fn statement(&self, membership: &Membership) -> Digest {
         let epoch = self.handover.epoch;
-        let domain = Domain::new(&EpochId { epoch, ..membership.epoch_id() });
+        let domain = membership.domain_of(epoch);
         domain.statement("succession").bytes(&self.to_bytes()).finish()
     }
 

@@ -82,9 +82,10 @@ impl<D: Disk> Machine<'_, D> {
     fn note_asking(&mut self, peer: ReplicaId, envelope: &Envelope) {
         let membership = self.membership();
         let asks = envelope.requests.iter().any(|request| {
-            Admission::from_bytes(&request.operation).is_ok_and(|Admission { epoch, life }| {
+            Admission::from_bytes(&request.operation).is_ok_and(|asked| {
                 let admitted = membership.members[usize::from(peer.0)].life();
-                epoch == membership.epoch && life != admitted
+                let of_this_epoch = (membership.epoch, membership.configuration);
+                (asked.epoch, asked.configuration) == of_this_epoch && asked.life != admitted
             })
         });
         if asks {
@@ -144,7 +145,7 @@ impl<D: Disk> Machine<'_, D> {
         epochs.on_round(Millis(self.engine.now_ms), steps);
         if steps.contains(&Step::AskAdmission) {
             self.others.on_asked(self.engine.me, self.engine.now_ms);
-            let envelope = self.epoch_manager.admission(self.engine.epoch, now);
+            let envelope = self.epoch_manager.admission(now);
             driver.observe(Observed::AsksAdmission(&envelope));
             self.tell(self.engine.others, &Message::Admit(envelope), driver);
         }
@@ -167,14 +168,16 @@ impl<D: Disk> Machine<'_, D> {
         }
     }
 
-    /// A peer and this replica believe nothing that the other says. The log says so once.
+    /// A peer says that it is under another configuration. If that is so, neither counts what the
+    /// other signs. The log says so once.
     fn note_other_configuration(&mut self, peer: ReplicaId) {
         self.engine.counters.other_configuration += 1;
         if self.others.on_other_configuration(peer) {
             error!(
                 %peer,
-                "that replica has another configuration (members, keys, addresses, f, protocol or \
-                 request_auth), so neither believes the other; compare the cluster.toml of both"
+                "that replica says that it has another configuration (members, keys, f, protocol, \
+                 pillars, request_auth or sizes); if so, neither counts what the other signs: \
+                 compare the cluster.toml of both, and the versions of the program"
             );
         }
     }

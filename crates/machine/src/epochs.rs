@@ -2,7 +2,7 @@
 
 use crate::factory::{EpochFactory, Split, Started};
 use pentarchy_core::epochs::{Admission, Epochs, Step};
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Memory, Rules};
@@ -48,9 +48,10 @@ impl<'f> EpochManager<'f> {
     }
 
     /// A request under this replica's key to count by the device that it has now.
-    pub(crate) fn admission(&mut self, epoch: Epoch, now: Millis) -> Arc<Envelope> {
+    pub(crate) fn admission(&mut self, now: Millis) -> Arc<Envelope> {
         self.asked = now.0.max(self.asked + 1);
-        let operation = Admission { epoch, life: self.life }.to_bytes();
+        let Membership { epoch, configuration, .. } = **self.epochs.membership();
+        let operation = Admission { epoch, configuration, life: self.life }.to_bytes();
         let request = Request { number: self.asked, operation };
         let requests = vec![request];
         let draft = Draft { client: self.me, floor: self.asked, events: None, requests };

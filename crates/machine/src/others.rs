@@ -61,7 +61,7 @@ pub struct Others {
     heard_ms: BTreeMap<ReplicaId, u64>,
     asked_ms: BTreeMap<ReplicaId, u64>,
     is_lost: bool,
-    /// Those that have another configuration.
+    /// Those that said so far that they have another configuration.
     otherwise_configured: ReplicaSet,
 }
 
@@ -86,6 +86,7 @@ impl Others {
     pub fn begin_epoch(&mut self) {
         self.asked_ms.clear();
         self.is_lost = false;
+        self.otherwise_configured = ReplicaSet::EMPTY;
     }
 
     /// Milliseconds since something came from each of these; since the start, if nothing has.

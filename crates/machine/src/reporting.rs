@@ -90,6 +90,7 @@ impl<D: Disk> Machine<'_, D> {
             rotate_leader: membership.lane.rotates,
             pillars: self.pillars(pillars),
             group: hex(&membership.group.0),
+            configuration: hex(&membership.configuration.0),
             epoch: membership.epoch.0,
             incarnation: self.epoch_manager.life.incarnation.0,
             counter_process: process.counter_process,

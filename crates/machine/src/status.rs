@@ -28,6 +28,9 @@ pub struct StatusReport {
     pub pillars: Vec<PillarReport>,
     /// The group's name in hexadecimal digits.
     pub group: String,
+    /// Digest of the configuration in hexadecimal digits. What a replica under another one signs
+    /// does not count here.
+    pub configuration: String,
     /// Number of the membership.
     pub epoch: u64,
     /// Life of its trusted counter.

@@ -38,7 +38,7 @@ pub struct Assembled {
 pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
     let ReplicaConfig { me, membership, addresses, listen, service, storage, states, .. } = config;
     let member = membership.members.get(usize::from(me.0)).ok_or(StartError::NotAMember(me))?;
-    if member.identity != config.keys.public() {
+    if [member.identity, member.signing] != [config.keys.public(); 2] {
         return Err(StartError::WrongKey(me));
     }
     let identity = Identity::new(*config.keys.channel_secret(), &membership.group_domain());

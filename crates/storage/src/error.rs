@@ -1,6 +1,7 @@
 //! Why the log or the snapshots cannot be used, and what to do.
 
 use crate::disk::DiskError;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::membership::PillarConfig;
 use std::fmt;
 use std::sync::Arc;
@@ -44,9 +45,14 @@ pub enum StorageError {
         /// How it is configured.
         asked: PillarConfig,
     },
-    /// What is kept is of a group that was begun with another configuration: other members, keys,
-    /// addresses or means of clients.
-    OtherConfiguration,
+    /// What is kept is of a group that was begun with another configuration
+    /// ([`Configuration`](pentarchy_core::configuration::Configuration)).
+    OtherConfiguration {
+        /// The digest of that group's.
+        found: Digest,
+        /// The digest of the one that is configured.
+        asked: Digest,
+    },
     /// The file has a format that this program does not know.
     Version {
         /// The file.
@@ -127,9 +133,12 @@ impl fmt::Display for StorageError {
                 "the log is that of a group with {found}, and the configuration says {asked}. \
                  Configure what the whole group was begun with (pillars, rotate_leader)"
             ),
-            Self::OtherConfiguration => f.write_str(
-                "the log is that of a group with another configuration. Configure what the whole \
-                 group was begun with: members, keys, addresses, f, request_auth",
+            Self::OtherConfiguration { found, asked } => write!(
+                f,
+                "the log was written under configuration {found}, and cluster.toml describes \
+                 {asked}: they differ in members, keys, f, protocol, pillars, request_auth, \
+                 session_key or sizes. Take the cluster.toml with which the group began; if it is \
+                 that one, start the version of this program that wrote the log"
             ),
             Self::Version { file, found, known } => write!(
                 f,

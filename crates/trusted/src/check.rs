@@ -14,7 +14,8 @@ use pentarchy_core::membership::Membership;
 use pentarchy_crypto::verifier::UsigCheck;
 use std::fmt;
 
-/// Checks certificates of one kind, bound to one group and epoch.
+/// Checks certificates of one kind, bound to one epoch of a group under one
+/// configuration.
 #[derive(Clone)]
 pub struct Check {
     context: Digest,

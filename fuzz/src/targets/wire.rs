@@ -123,7 +123,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds.push(of(9, &[1; 33]));
     seeds.extend(epochs_seeds().iter().map(|bytes| of(10, bytes)));
     seeds.push(of(12, &configuration().to_bytes()));
-    seeds.push(of(11, &Admission { epoch: Epoch(3), life: life(4) }.to_bytes()));
+    seeds.push(of(
+        11,
+        &Admission { epoch: Epoch(3), configuration: Digest([7; 32]), life: life(4) }.to_bytes(),
+    ));
     seeds.sort();
     seeds.dedup();
     seeds

@@ -166,8 +166,8 @@ impl ClusterConfig {
     /// What the group is begun with: the configuration of number 0.
     ///
     /// # Panics
-    /// If no replica can run the protocol ([`protocols::in_lane`]), which no file says that was
-    /// read.
+    /// If no replica can run the protocol ([`protocols::in_lane`]), `f` is above 65,535, or clients
+    /// are to use sessions and there is no `session_key`: no file says so that was read.
     #[must_use]
     pub fn configuration(&self) -> Configuration {
         let entry = protocols::in_lane(&self.protocol, self.lane).expect("replicas can run it");
@@ -183,13 +183,13 @@ impl ClusterConfig {
             number: 0,
             protocol: self.protocol.clone(),
             facts: entry.rules.facts(),
-            f: u16::try_from(self.f).unwrap_or(u16::MAX),
+            f: u16::try_from(self.f).expect("no group tolerates so many"),
             lane: self.lane,
             tuning: self.tuning,
             requests: match (self.request_auth, self.session_key) {
-                (RequestMode::Session, Some(key)) => RequestMeans::Session(key),
+                (RequestMode::Session, key) => RequestMeans::Session(key.expect("sessions' key")),
                 (RequestMode::Mac, _) => RequestMeans::Macs,
-                (RequestMode::Signature | RequestMode::Session, _) => RequestMeans::Signature,
+                (RequestMode::Signature, _) => RequestMeans::Signature,
             },
             secret: None,
             administrators: Administrators::default(),

@@ -7,7 +7,7 @@ use super::{
 };
 use super::{LOG_MIB, LOG_MIB_MAX, LOG_MIB_MIN};
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation};
-use pentarchy_core::limits::{CLIENTS_MAX, PILLARS_MAX, REPLICAS_MAX};
+use pentarchy_core::limits::{ADDRESS_BYTES_MAX, CLIENTS_MAX, PILLARS_MAX, REPLICAS_MAX};
 use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::verifier::RequestMode;
@@ -88,7 +88,7 @@ fn check(file: File) -> Checked<ClusterConfig> {
     let durability = durability(file.durability.as_ref())?;
     let counter = counter(&file)?;
     let replicas = replicas(file.replica.into_inner())?;
-    Ok(ClusterConfig {
+    let config = ClusterConfig {
         group,
         protocol,
         f,
@@ -102,7 +102,11 @@ fn check(file: File) -> Checked<ClusterConfig> {
         tuning: Tuning::default(),
         admission: admission(&file.clients)?,
         replicas,
-    })
+    };
+    match config.configuration().check() {
+        Ok(()) => Ok(config),
+        Err(error) => complain(&file.protocol, error.to_string()),
+    }
 }
 
 fn protocol(name: &Spanned<String>) -> Checked<String> {
@@ -186,7 +190,7 @@ pub fn check_address(text: &str) -> Result<(), String> {
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let characters = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
         !host.is_empty()
-            && host.len() <= 253
+            && text.len() <= ADDRESS_BYTES_MAX
             && host.chars().all(characters)
             && port.parse::<u16>().is_ok_and(|port| port != 0)
     });

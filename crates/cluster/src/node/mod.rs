@@ -169,7 +169,7 @@ pub fn take_secrets(
         .get(usize::from(id))
         .ok_or(StartError::NoSuchReplica { id, last: config.replicas.len().saturating_sub(1) })?;
     let key = KeyPair::load(&folder.join("key"))?;
-    if key.public() != member.identity {
+    if [member.identity, member.signing] != [key.public(); 2] {
         return Err(pentarchy_replica::StartError::WrongKey(ReplicaId(id)).into());
     }
     // For its check of every member's key: what follows uses the identity up.

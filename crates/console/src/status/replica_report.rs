@@ -47,6 +47,7 @@ pub struct ReplicaReport {
 #[derive(Deserialize, Clone, Default)]
 #[serde(default)]
 pub struct Known {
+    pub configuration: Option<String>,
     pub epoch: u64,
     pub fault: Option<String>,
     pub view: u64,

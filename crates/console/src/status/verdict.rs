@@ -128,6 +128,8 @@ struct Said {
     executed: Option<u64>,
     /// Whether `f + 1` others have one other state at the same checkpoint.
     differs: bool,
+    /// Whether `f + 1` others are under one other configuration.
+    is_otherwise_configured: bool,
 }
 
 impl Said {
@@ -140,23 +142,18 @@ impl Said {
         let at_work = || others().map(|other| &other.known).filter(|known| known.is_at_work());
         let executed =
             (at_work().count() > f).then(|| vouched(at_work().map(|known| known.executed), f));
-        let mut states: BTreeMap<&str, usize> = BTreeMap::new();
         let same_slot = others().filter(|other| other.known.stable == replica.known.stable);
-        for state in same_slot.filter_map(|other| other.known.state.as_deref()) {
-            *states.entry(state).or_default() += 1;
-        }
-        let differs = replica
-            .known
-            .state
-            .as_deref()
-            .is_some_and(|own| states.iter().any(|(state, count)| *state != own && *count > f));
+        let states = same_slot.filter_map(|other| other.known.state.as_deref());
+        let configurations = others().filter_map(|other| other.known.configuration.as_deref());
+        let known = &replica.known;
         Self {
             is_vouched: others().count() > f,
             silent_ms: said(|known| &known.silent_ms),
             refused: said(|known| &known.refused_from),
             found: said(|known| &known.findings_lately),
             executed,
-            differs,
+            differs: is_alone(known.state.as_deref(), states, f),
+            is_otherwise_configured: is_alone(known.configuration.as_deref(), configurations, f),
         }
     }
 
@@ -193,6 +190,9 @@ impl Said {
             let slot = known.stable;
             why.push(format!("its state at slot {slot} is another than that of f + 1 others"));
         }
+        if self.is_otherwise_configured {
+            why.push("its configuration is another than that of f + 1 others".to_owned());
+        }
         if !known.diverged_sections.is_empty() {
             let sections: Vec<&str> =
                 known.diverged_sections.iter().map(String::as_str).take(SECTIONS_SHOWN).collect();
@@ -200,6 +200,13 @@ impl Said {
         }
         why
     }
+}
+
+/// Whether more than `f` others say one and the same thing, and this replica another.
+fn is_alone<'a>(own: Option<&str>, others: impl Iterator<Item = &'a str>, f: usize) -> bool {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    others.for_each(|said| *counts.entry(said).or_default() += 1);
+    own.is_some_and(|own| counts.iter().any(|(said, count)| *said != own && *count > f))
 }
 
 #[cfg(test)]
@@ -265,6 +272,18 @@ mod tests {
         let other = ReplicaReport::new(1, "a:1", Ok(br#"{"view":4,"phase":"normal"}"#));
         let changing = ReplicaReport::new(2, "a:1", Ok(br#"{"view":4,"phase":"changing"}"#));
         assert!(text(&[answer(0, ""), other, changing], 1).starts_with("serves: no"));
+    }
+
+    #[test]
+    fn one_with_another_configuration_does_not_count() {
+        let of = |id, file: &str| answer(id, &format!(r#","configuration":"{file}""#));
+        let all = [of(0, "aa"), of(1, "bb"), of(2, "aa")];
+        let said = "serves: yes; tolerates 0 more faults; suspected: replica 1 (its configuration \
+                    is another than that of f + 1 others)";
+        assert_eq!(text(&all, 1), said);
+        // One that is alone with its word accuses nobody.
+        let verdict = text(&[of(0, "aa"), of(1, "bb"), answer(2, "")], 1);
+        assert!(verdict.ends_with("suspected: none"), "{verdict}");
     }
 
     #[test]

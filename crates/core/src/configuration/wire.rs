@@ -68,6 +68,8 @@ impl Wire for Facts {
         self.replies.encode(to);
         to.u8(place(&READS, self.reads));
         to.u8(u8::from(self.pillars));
+        to.u8(u8::from(self.speculative));
+        to.u8(u8::from(self.replies_itself));
         to.u8(place(&AUTHORITIES, self.authority));
         to.u8(place(&COUNTERS, self.counter));
     }
@@ -79,6 +81,8 @@ impl Wire for Facts {
             replies: Count::decode(from)?,
             reads: at(&READS, from)?,
             pillars: flag(from)?,
+            speculative: flag(from)?,
+            replies_itself: flag(from)?,
             authority: at(&AUTHORITIES, from)?,
             counter: at(&COUNTERS, from)?,
         })
@@ -146,7 +150,7 @@ impl Wire for RequestMeans {
 impl Wire for Administrators {
     fn encode(&self, to: &mut Writer) {
         to.u8(self.threshold);
-        to.u8(u8::try_from(self.keys.len()).expect("there are few"));
+        to.u8(u8::try_from(self.keys.len()).unwrap_or(u8::MAX));
         self.keys.iter().for_each(|key| to.array(key));
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {

@@ -6,11 +6,14 @@ use pentarchy_core::configuration::{
 };
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{GroupId, Incarnation, MemberId};
+use pentarchy_core::epochs::Handover;
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, ReplicaId, Slot};
 use pentarchy_core::limits::{ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX};
-use pentarchy_core::membership::{Life, PillarConfig};
+use pentarchy_core::membership::{Base, Life, PillarConfig};
+use pentarchy_core::ports::replica::wedging::History;
 use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
+use pentarchy_core::succession::{Report, Succession};
 use pentarchy_core::wire::Wire;
 use std::collections::BTreeSet;
 
@@ -32,6 +35,8 @@ fn configuration() -> Configuration {
             replies: Count::per_fault_and_one(1),
             reads: ReadRule::AllButFaulty,
             pillars: false,
+            speculative: false,
+            replies_itself: false,
             authority: Authority::Members,
             counter: Some(Counter::Usig),
         },
@@ -48,7 +53,7 @@ fn configuration() -> Configuration {
 
 /// The configuration with one thing changed, for each thing.
 fn changed() -> Vec<Configuration> {
-    let changes: [&dyn Fn(&mut Configuration); 28] = [
+    let changes: [&dyn Fn(&mut Configuration); 29] = [
         &|it| it.group.0[0] ^= 1,
         &|it| it.number += 1,
         &|it| it.protocol.push('s'),
@@ -59,6 +64,8 @@ fn changed() -> Vec<Configuration> {
         &|it| it.facts.replies.more = 2,
         &|it| it.facts.reads = ReadRule::All,
         &|it| it.facts.pillars = true,
+        &|it| it.facts.speculative = true,
+        &|it| it.facts.replies_itself = true,
         &|it| it.facts.authority = Authority::Service,
         &|it| it.facts.counter = None,
         &|it| it.f = 0,
@@ -74,7 +81,6 @@ fn changed() -> Vec<Configuration> {
         &|it| it.administrators.threshold = 1,
         &|it| it.administrators.keys.truncate(2),
         &|it| it.members[1].signing[0] ^= 1,
-        &|it| it.members[1].address.push('1'),
         &|it| it.members.swap(0, 1),
         &|it| it.next_member = MemberId(5),
     ];
@@ -94,9 +100,22 @@ fn whatever_is_changed_gives_it_another_name() {
     assert_eq!(names.len(), all.len());
 }
 
+fn moved() -> Configuration {
+    let mut moved = configuration();
+    moved.members[1].address.push('1');
+    moved
+}
+
+/// So that a replica can be moved without all others believing it no more.
+#[test]
+fn a_replica_that_moves_keeps_the_name_and_what_was_said() {
+    assert_ne!(moved().to_bytes(), configuration().to_bytes());
+    assert_eq!(moved().digest(), configuration().digest());
+}
+
 #[test]
 fn it_comes_back_as_it_was() {
-    for sent in changed() {
+    for sent in changed().into_iter().chain([moved()]) {
         assert_eq!(Configuration::from_bytes(&sent.to_bytes()), Ok(sent));
     }
 }
@@ -114,7 +133,7 @@ fn damaged_bytes_are_refused_or_mean_another_configuration() {
         let bytes = Bytes::from(bytes);
         if let Ok(read) = Configuration::from_bytes(&bytes) {
             assert_eq!(read.to_bytes(), bytes, "there is one encoding of each");
-            assert!(read.digest() != configuration().digest());
+            assert!(read != configuration());
         }
     }
     let mut many = configuration();
@@ -144,6 +163,7 @@ fn what_no_group_can_have_is_refused() {
         refusal(|it| it.members[1].id = it.members[0].id),
         refusal(|it| it.members[1].identity = it.members[0].identity),
         refusal(|it| it.members[1].signing = it.members[0].signing),
+        refusal(|it| it.members[1].signing = it.members[0].identity),
         refusal(|it| it.next_member = MemberId(3)),
     ] {
         assert_eq!(same, Some(BadConfiguration::SameMember));
@@ -156,13 +176,39 @@ fn what_no_group_can_have_is_refused() {
         let refused = refusal(|it| it.members[2].address = address);
         assert_eq!(refused, Some(BadConfiguration::Address));
     }
+    let mut many = Administrators { threshold: 1, keys: Vec::new() };
+    many.keys.extend((0..=ADMINISTRATORS_MAX as u8).map(|key| [key; 32]));
+    for wrong in [
+        refusal(|it| it.facts.counter = None),
+        refusal(|it| it.facts.replies = Count { per_fault: 0, more: 0 }),
+        refusal(|it| it.facts.replies.more = 3),
+        refusal(|it| (it.facts.speculative, it.facts.replies_itself) = (true, true)),
+        refusal(|it| (it.facts.pillars, it.facts.authority) = (true, Authority::Service)),
+    ] {
+        assert_eq!(wrong, Some(BadConfiguration::Facts));
+    }
+    for wrong in [
+        refusal(|it| it.tuning.checkpoint_slots = 0),
+        refusal(|it| it.tuning.window_slots += 1),
+        refusal(|it| it.tuning.batch_requests = 0),
+    ] {
+        assert_eq!(wrong, Some(BadConfiguration::Sizes));
+    }
+    let no_device = |it: &mut Configuration| {
+        (it.facts.fault_model, it.facts.counter) = (FaultModel::Crash, None);
+    };
+    assert_eq!(refusal(no_device), Some(BadConfiguration::Requests), "sessions without devices");
     for pillars in [0, 2] {
         let refused = refusal(|it| it.lane.pillars = pillars);
         assert_eq!(refused, Some(BadConfiguration::Pillars), "{pillars}");
     }
     assert_eq!(refusal(|it| it.facts.pillars = true), Some(BadConfiguration::Pillars), "into one");
     assert_eq!(refusal(|it| it.lane.pillar = Some(0)), Some(BadConfiguration::Pillars));
+    assert_eq!(refusal(|it| it.lane.rotates = true), Some(BadConfiguration::Pillars), "of one");
+    let one_key = |it: &mut Configuration| it.members[1].signing = it.members[1].identity;
+    assert!(refusal(one_key).is_none(), "a member may use one key for both");
     for wrong in [
+        refusal(|it| it.administrators = many),
         refusal(|it| it.administrators.threshold = 0),
         refusal(|it| it.administrators.threshold = 4),
         refusal(|it| it.administrators.keys[1] = [1; 32]),
@@ -171,6 +217,32 @@ fn what_no_group_can_have_is_refused() {
         assert_eq!(wrong, Some(BadConfiguration::Administrators));
     }
     assert!(refusal(|it| it.administrators = Administrators::default()).is_none(), "nobody may");
+}
+
+/// A signature for the end of an epoch, a report and a succession each cover the configuration.
+#[test]
+fn how_an_epoch_ends_is_said_under_one_configuration() {
+    let lives = [1, 2, 3].map(|life| Life::mac(Incarnation(life)));
+    let base = Base { slot: Slot(9), state: Digest::of(b"state") };
+    let handover = Handover { epoch: Epoch(4), base, lives: lives.to_vec() };
+    let history = History { base, batches: Vec::new() };
+    let report = Report { epoch: Epoch(4), author: ReplicaId(1), life: lives[1], history };
+    let succession = Succession { handover: handover.clone(), inherits: Vec::new() };
+    let statements = |configuration: &Configuration| {
+        let group = configuration.begin(&lives);
+        [handover.statement(&group), report.statement(&group), succession.statement(&group)]
+    };
+    let mut all: BTreeSet<_> = statements(&configuration()).into();
+    all.extend(changed().iter().flat_map(statements));
+    assert_eq!(all.len(), 3 * (1 + changed().len()));
+}
+
+/// Made outside of this program, from the layout in `docs/wire.md`.
+#[test]
+fn its_name_is_as_the_page_of_formats_says() {
+    let digest = configuration().digest();
+    let hex: String = digest.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, "f2b41b7d3c5b25d343cbd2fa12fd3cf0b39d46981e1eb2c2e458ef2f01a42ae3");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::toy::{self, membership};
 use pentarchy_core::Bytes;
 use pentarchy_core::batch::Batch;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Handover};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ClientId, Epoch, Incarnation, Millis, ReplicaId, Slot};
@@ -37,7 +38,11 @@ fn ask(member: u8, incarnation: u64) -> (u8, u64, Bytes) {
 }
 
 fn ask_in(epoch: u64, member: u8, incarnation: u64) -> (u8, u64, Bytes) {
-    let asked = Admission { epoch: Epoch(epoch), life: life(incarnation) };
+    let asked = Admission {
+        epoch: Epoch(epoch),
+        configuration: Digest::default(),
+        life: life(incarnation),
+    };
     (member, incarnation, asked.to_bytes())
 }
 
@@ -99,18 +104,23 @@ fn several_are_admitted_in_one_slot_and_the_rest_of_the_batch_is_executed() {
 fn what_is_no_new_life_of_the_same_kind_changes_nothing() {
     let mut executor = fresh();
     let signing = Life { device_key: [3; 32], ..life(5) };
+    let configuration = Digest::default();
+    let signing = Admission { epoch: Epoch(0), configuration, life: signing };
+    let configuration = Digest::of(b"another");
+    let elsewhere = Admission { epoch: Epoch(0), configuration, life: life(5) };
     let asked = [
         ask(2, 1),
-        (2, 2, Admission { epoch: Epoch(0), life: signing }.to_bytes()),
+        (2, 2, signing.to_bytes()),
         (2, 3, Bytes::from_static(b"let me in")),
         (2, 4, Bytes::new()),
         ask_in(1, 2, 5),
+        (2, 6, elsewhere.to_bytes()),
     ];
     let said = answers(&mut executor, &batch(10, &asked));
     assert_eq!(said[0], "admitted already");
     assert_eq!(said[1], "a device with a key of its own has to be attested");
     assert_eq!(said[2..4], ["a member can only ask to be admitted"; 2]);
-    assert_eq!(said[4], "asked of another epoch");
+    assert_eq!(said[4..], ["asked of another epoch", "asked under another configuration"]);
     assert!(!executor.is_ending());
     toy::run(&mut executor, &toy::batch(1, &[(1, toy::write(0, 1, 1))]));
 }

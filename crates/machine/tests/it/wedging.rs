@@ -6,6 +6,7 @@ use crate::keys::{Eyes, by_authority};
 use crate::stopping::{GOES_ON, HEAD, KEEPS_AGAIN, SOUND, SPECULATES, Stopping, TALKS_ON};
 use crate::succession::{Group, begin, reminded, take_reports, tell, wedge};
 use bytes::Bytes;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Handover, Message};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, Slot};
 use pentarchy_core::membership::{Base, Life};
@@ -266,7 +267,8 @@ fn members_have_no_say_in_it() {
     let mut group = Group::new::<SOUND>();
     let member = &membership().members[1];
     let life = Life { incarnation: Incarnation(9), ..member.life() };
-    let operation = Admission { epoch: Epoch(0), life }.to_bytes();
+    let operation =
+        Admission { epoch: Epoch(0), configuration: Digest::default(), life }.to_bytes();
     let requests = vec![Request { number: 1, operation }];
     let id = pentarchy_core::ids::ClientId(member.identity);
     let draft = Draft { client: id, floor: 1, events: None, requests };

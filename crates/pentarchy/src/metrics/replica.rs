@@ -522,7 +522,8 @@ pub const METRICS: &[ReplicaMetric] = &[
         kind: Counter,
         help: "What the host refused, dropped or lost, by `event`.",
         watch: "`client_busy`: overload. `peer_dropped`: a slow peer. `client_bad_auth`, \
-            `client_wrong_author`, `hellos_refused`: someone tries to get in.",
+            `client_wrong_author`, `hellos_refused`: someone tries to get in. \
+            `other_configuration`: compare the `cluster.toml` of all replicas.",
         read: |report, samples| host_events(&report.counters, samples),
     },
     ReplicaMetric {

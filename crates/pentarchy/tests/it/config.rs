@@ -5,7 +5,7 @@ use pentarchy::RequestMode;
 use pentarchy::config::{Admission, ClusterConfig, CounterPlace};
 use pentarchy::generate::{GroupOptions, NewCluster};
 use pentarchy_core::membership::PillarConfig;
-use pentarchy_protocols::{DEFAULT, EXAMPLES};
+use pentarchy_protocols::{DEFAULT, EXAMPLES, PROTOCOLS};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -42,6 +42,53 @@ fn what_is_rendered_is_read_back_the_same() {
         assert_eq!(back, config);
         assert_eq!(matches!(back.admission, Admission::Only(keys) if keys.len() == 4), closed);
     }
+}
+
+/// Replicas under different configurations do not count what the others sign, so whatever they have
+/// to agree on changes the name, and nothing else does.
+#[test]
+fn a_configuration_is_named_by_what_replicas_have_to_agree_on() {
+    let hosts = HOSTS.map(str::to_owned);
+    let config = NewCluster::generate(&hosts, &GroupOptions::default()).config;
+    let name = |change: &dyn Fn(&mut ClusterConfig)| {
+        let mut changed = config.clone();
+        change(&mut changed);
+        (changed.configuration().digest(), changed.membership().configuration)
+    };
+    let own = name(&|_| {});
+    assert_eq!(own.0, own.1);
+    let agreed: [&dyn Fn(&mut ClusterConfig); 6] = [
+        &|it| it.group.0[0] ^= 1,
+        &|it| it.protocol = PROTOCOLS[1].rules.name.to_owned(),
+        &|it| it.f = 0,
+        &|it| it.request_auth = RequestMode::Mac,
+        &|it| it.tuning.batch_requests = 1,
+        &|it| it.replicas[2].key[0] ^= 1,
+    ];
+    for change in agreed {
+        assert_ne!(name(change), own);
+    }
+    let local: [&dyn Fn(&mut ClusterConfig); 6] = [
+        &|it| it.counter = CounterPlace::Process,
+        &|it| it.log_mib += 1,
+        &|it| it.timeouts.resend_ms += 1,
+        &|it| it.admission = Admission::Only(Vec::new()),
+        &|it| it.replicas[0].address = "b.example:7000".to_owned(),
+        // Lives follow each other within one configuration.
+        &|it| it.replicas[0].incarnation.0 += 1,
+    ];
+    for change in local {
+        assert_eq!(name(change), own);
+    }
+}
+
+#[test]
+fn an_address_is_no_longer_than_a_configuration_takes() {
+    let line = example().replace("a.example", &"a".repeat(250));
+    assert!(ClusterConfig::parse(Path::new("x"), &line).is_ok(), "255 bytes with the port");
+    let line = example().replace("a.example", &"a".repeat(251));
+    let refused = complaint(&line);
+    assert!(refused.contains("is no address"), "{refused}");
 }
 
 #[test]

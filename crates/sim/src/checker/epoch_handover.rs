@@ -240,7 +240,10 @@ mod tests {
                 .executed(
                     replica,
                     Slot(2),
-                    &batch(Admission { epoch: Epoch(0), life: NEW }.to_bytes()),
+                    &batch(
+                        Admission { epoch: Epoch(0), configuration: Digest::default(), life: NEW }
+                            .to_bytes(),
+                    ),
                 )
                 .unwrap();
         }

@@ -79,7 +79,8 @@ impl Usurping {
             true => Bytes::from_static(b"admit me"),
             false => {
                 let epoch = Epoch(own.membership.epoch.0.saturating_sub(self.rng.below(4) / 3));
-                Admission { epoch, life }.to_bytes()
+                let configuration = own.membership.configuration;
+                Admission { epoch, configuration, life }.to_bytes()
             }
         };
         self.asked += self.rng.below(3);

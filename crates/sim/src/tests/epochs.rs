@@ -29,7 +29,9 @@ fn an_epoch_also_ends_for_who_is_given_its_last_state() {
     let membership = Arc::new(membership(SEED, 3, 1));
     let crypto = Arc::new(Crypto::new(SEED, 3, 1));
     let life = Life { incarnation: Incarnation(INCARNATION.0 + 1), device_key: [0; 32] };
-    let operation = Admission { epoch: membership.epoch, life }.to_bytes();
+    let operation =
+        Admission { epoch: membership.epoch, configuration: membership.configuration, life }
+            .to_bytes();
     let requests = vec![Request { number: 1, operation }];
     let client = member_id(ReplicaId(1));
     let asks = crypto.seal(Draft { client, floor: 1, events: None, requests });

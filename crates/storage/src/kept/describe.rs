@@ -75,8 +75,8 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
                 whole if whole == PillarConfig::default() => String::new(),
                 lane => format!(", {lane}"),
             };
-            let from = base.slot;
-            let began = format!("{members} members of {configuration} from {from} on{lane}");
+            let slot = base.slot;
+            let began = format!("{members} members of {configuration} from {slot} on{lane}");
             match mark {
                 None => ("epoch", began),
                 Some((slot, _)) => ("stable", format!("{slot}, with records {needed} on; {began}")),

@@ -288,10 +288,13 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
             let needed =
                 mark.map(|(_, lowest)| open_needed(&mut from, lowest, lane)).transpose()?;
             let mark = mark.zip(needed).map(|((slot, _), needed)| Mark { slot, needed });
-            let membership = membership(first, epoch, base, lives)?;
-            let is_other = (lane, configuration) != (membership.lane, membership.configuration);
-            let other = || Arc::new(Membership { lane, configuration, ..(*membership).clone() });
-            Opened::Epoch(if is_other { other() } else { membership }, proof, mark)
+            let is_same = configuration == first.configuration;
+            // Of a group with another configuration no more is read than that it is another one.
+            let membership =
+                if is_same { membership(first, epoch, base, lives)? } else { first.clone() };
+            let is_said = (lane, configuration) == (membership.lane, membership.configuration);
+            let said = || Arc::new(Membership { lane, configuration, ..(*membership).clone() });
+            Opened::Epoch(if is_said { membership } else { said() }, proof, mark)
         }
         _ => return Err(Malformed),
     };

@@ -327,7 +327,8 @@ impl Kept {
             return Err(StorageError::Split { found: membership.lane, asked: first.lane });
         }
         if membership.configuration != first.configuration {
-            return Err(StorageError::OtherConfiguration);
+            let (found, asked) = (membership.configuration, first.configuration);
+            return Err(StorageError::OtherConfiguration { found, asked });
         }
         let mark = found.marks.last().copied();
         let stable = mark.map(|mark| mark.slot);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use pentarchy_core::counter::{Instance, Position};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
-use pentarchy_core::ids::{Incarnation, Slot, View};
+use pentarchy_core::ids::{Epoch, Incarnation, Slot, View};
 use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::Tree;
@@ -267,6 +267,36 @@ fn what_was_kept_of_a_split_order_is_not_that_of_another() {
             }
         }
     }
+}
+
+/// Also if that group has more members, whose lives the log names.
+#[test]
+fn a_log_of_another_configuration_is_refused() {
+    let of = |n: usize, name: &[u8]| {
+        let configuration = Digest::of(name);
+        Arc::new(Membership { configuration, ..membership(1, n, 1) })
+    };
+    let (first, again, later) = (of(3, b"first"), of(3, b"again"), Epoch(1));
+    let disk = tearing(7);
+    let create = Kept::create(&mut *disk.root(), identity(), first.clone(), options(7));
+    let mut kept = create.expect("an empty disk");
+    let second = Membership { epoch: later, ..(*first).clone() };
+    kept.begin_epoch(Arc::new(second), None).expect("room");
+    kept.commit().expect("nothing fails");
+    drop(kept);
+    let open = |group: &Arc<Membership>| {
+        Kept::open(&mut *disk.root(), identity(), group, options(7)).map(|(_, past)| past)
+    };
+    for other in [again, of(4, b"larger")] {
+        match open(&other) {
+            Err(StorageError::OtherConfiguration { found, asked }) => {
+                assert_eq!((found, asked), (first.configuration, other.configuration));
+            }
+            Err(error) => panic!("{error}"),
+            Ok(past) => panic!("resumed in {}", past.membership.epoch),
+        }
+    }
+    assert_eq!(open(&first).expect("its own").membership.epoch, later);
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub enum Question {
 pub struct Initialise {
     /// Which.
     pub device: Device,
-    /// The epoch in which it begins, and of which group.
+    /// The epoch in which it begins, of which group, under which configuration.
     pub epoch: EpochId,
     /// Whose.
     pub replica: ReplicaId,
