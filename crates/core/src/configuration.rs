@@ -22,6 +22,7 @@ use crate::protocol::{Authority, FaultModel, Rules, Tuning};
 use crate::quorum::{Count, QuorumRule, ReadRule};
 use crate::wire::Wire as _;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// See the [module](self).
@@ -135,14 +136,23 @@ impl Rules {
 }
 
 impl Configuration {
-    /// Names it in what is bound to it: the hash of its encoding without addresses. Where a member
-    /// is reached has no say in what it may decide, so an operator can move a replica by editing
-    /// its address in every `cluster.toml`, one after the other.
+    /// Names it in what is bound to it: the hash of the encoding of what replicas
+    /// [agree](Self::agreed) on.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        let mut anywhere = self.clone();
-        anywhere.members.iter_mut().for_each(|member| member.address.clear());
-        Hasher::new("pentarchy configuration").bytes(&anywhere.to_bytes()).finish()
+        Hasher::new("pentarchy configuration").bytes(&self.agreed().to_bytes()).finish()
+    }
+
+    /// What all replicas have of it. Of the first configuration that is all but the addresses: each
+    /// host has them from its own `cluster.toml`, so that an operator can move a replica by editing
+    /// that on one host after the other.
+    #[must_use]
+    pub fn agreed(&self) -> Self {
+        let mut agreed = self.clone();
+        if self.number == 0 {
+            agreed.members.iter_mut().for_each(|member| member.address.clear());
+        }
+        agreed
     }
 
     /// The first epoch of a group that begins with it, in which these lives of devices count.
@@ -167,6 +177,7 @@ impl Configuration {
             members: self.members.iter().zip(lives).map(member).collect(),
             base: Base::default(),
             lane: self.lane,
+            stated: Some(Arc::new(self.clone())),
         }
     }
 }

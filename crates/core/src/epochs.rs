@@ -12,6 +12,12 @@
 //!
 //! The core of the ended epoch goes on talking until the proof is there, so that the others reach
 //! the last slot; then a fresh core takes over. Protocols know nothing of all this.
+//!
+//! A change of the configuration ends an epoch in the same way. Its handover names the next
+//! configuration, and the proof shows it. Each replica keeps all of those proofs: they are a chain
+//! from the configuration with which the group began, and each is checked with the keys of the
+//! configuration that it ends. So former members, whose keys may be in anybody's hands, can prove
+//! nothing that comes after.
 
 mod handover;
 mod message;
@@ -20,8 +26,9 @@ pub use handover::{Admission, Handover, Proof};
 pub use message::Message;
 
 use crate::auth::{Signature, Verifier};
+use crate::configuration::Configuration;
 use crate::digest::Digest;
-use crate::ids::{Epoch, Millis, ReplicaId, ReplicaSet};
+use crate::ids::{Epoch, MemberId, Millis, ReplicaId, ReplicaSet};
 use crate::limits::{EPOCHS_KEPT, HANDOVERS_SENT_MAX};
 use crate::membership::{Life, Membership};
 use crate::mutant;
@@ -58,8 +65,15 @@ pub enum Step {
     Begin {
         /// The new epoch.
         membership: Arc<Membership>,
-        /// Who vouches for its base.
+        /// Who vouches for its base and is a member of it; perhaps nobody, if it begins another
+        /// configuration.
         sources: ReplicaSet,
+    },
+    /// This replica is no member any more: its core ends. Others may still need to fetch its state
+    /// from it, and how its configuration ended.
+    Retire {
+        /// The epoch that has no place for it.
+        membership: Arc<Membership>,
     },
     /// Send to all others a request under this replica's key whose operation is an [`Admission`],
     /// with a number above all before.
@@ -75,12 +89,18 @@ pub enum Step {
 /// Follows the epochs for one replica.
 #[derive(Debug)]
 pub struct Epochs {
-    me: ReplicaId,
+    me: MemberId,
     /// The life of this replica's device.
     life: Life,
     membership: Arc<Membership>,
-    /// How the epochs before ended, the last one last; at most [`EPOCHS_KEPT`].
+    /// How the epochs before ended under this configuration, the last one last; at most
+    /// [`EPOCHS_KEPT`].
     proofs: VecDeque<Proof>,
+    /// How the configurations before ended, from the first one on; at most
+    /// [`CONFIGURATIONS_MAX`](crate::limits::CONFIGURATIONS_MAX).
+    links: Vec<Proof>,
+    /// The next configuration, if this replica has executed the whole epoch and it ends with one.
+    next: Option<Arc<Configuration>>,
     /// Who signed what about the end of the current epoch; one vote each.
     votes: BTreeMap<ReplicaId, (Handover, Signature)>,
     /// The current epoch's end is proved; until when its own executor may get there.
@@ -96,12 +116,14 @@ pub struct Epochs {
 impl Epochs {
     /// In the epoch of the configuration, with a device that may or may not be one of its members.
     #[must_use]
-    pub const fn new(me: ReplicaId, life: Life, membership: Arc<Membership>) -> Self {
+    pub fn new(me: ReplicaId, life: Life, membership: Arc<Membership>) -> Self {
         Self {
-            me,
+            me: membership.members[usize::from(me.0)].id,
             life,
             membership,
             proofs: VecDeque::new(),
+            links: Vec::new(),
+            next: None,
             votes: BTreeMap::new(),
             proved: None,
             answered: ReplicaSet::EMPTY,
@@ -132,13 +154,15 @@ impl Epochs {
         membership: Arc<Membership>,
         proof: Option<Proof>,
     ) -> Self {
-        Self { proofs: proof.into_iter().collect(), ..Self::new(me, life, membership) }
+        let (links, proofs): (Vec<_>, Vec<_>) =
+            proof.into_iter().partition(|proof| proof.next.is_some());
+        Self { links, proofs: proofs.into(), ..Self::new(me, life, membership) }
     }
 
     /// The proof of how the epoch before ended; none in the first.
     #[must_use]
     pub fn proof(&self) -> Option<&Proof> {
-        self.proofs.back()
+        self.proofs.back().or(self.links.last())
     }
 
     /// The epoch in which this replica is.
@@ -150,25 +174,42 @@ impl Epochs {
     /// Whether the epoch admits this replica's device. If not, it has no core.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
-        self.membership.members[usize::from(self.me.0)].life() == self.life
+        self.index()
+            .is_some_and(|me| self.membership.members[usize::from(me.0)].life() == self.life)
+    }
+
+    /// Which replica of the epoch this is; none if it is no member any more.
+    #[must_use]
+    pub fn index(&self) -> Option<ReplicaId> {
+        self.membership.index_of(self.me)
+    }
+
+    /// How the configurations before ended, from the first one on.
+    #[must_use]
+    pub fn links(&self) -> &[Proof] {
+        &self.links
     }
 
     /// Whether its members' order has come to an end here and the next epoch is not proved yet.
     #[must_use]
     pub fn is_ending(&self) -> bool {
-        self.votes.contains_key(&self.me)
+        self.index().is_some_and(|me| self.votes.contains_key(&me))
     }
 
-    /// This replica has executed the whole epoch.
+    /// This replica has executed the whole epoch, which ends with this configuration if it is
+    /// another one.
     pub fn on_ended(
         &mut self,
         handover: Handover,
+        next: Option<Arc<Configuration>>,
         sign: impl FnOnce(&Digest) -> Signature,
         out: &mut Vec<Step>,
     ) {
+        let Some(me) = self.index() else { return };
         let signature = sign(&handover.statement(&self.membership));
         out.push(self.to_others(Message::Vote(handover.clone(), signature)));
-        self.votes.insert(self.me, (handover, signature));
+        self.votes.insert(me, (handover, signature));
+        self.next = next;
         match self.proved.take() {
             Some((proof, _)) => self.begin(proof, out),
             None => self.count(out),
@@ -211,7 +252,10 @@ impl Epochs {
         let message = if epoch > self.membership.epoch {
             self.at()
         } else {
-            let newer = self.proofs.iter().filter(|proof| proof.handover.epoch >= epoch);
+            // Whoever is under an earlier configuration needs to see how each of them ended, and
+            // nothing else of them.
+            let all = self.links.iter().chain(&self.proofs);
+            let newer = all.filter(|proof| proof.handover.epoch >= epoch);
             Message::Proofs(newer.take(HANDOVERS_SENT_MAX).cloned().collect())
         };
         out.push(Step::Send { to: ReplicaSet::from_iter([from]), message });
@@ -231,7 +275,7 @@ impl Epochs {
             return;
         }
         let new = self.votes.get(&from).is_none_or(|(known, _)| *known != handover);
-        let whole = handover.lives.len() == self.membership.n();
+        let whole = handover.next.is_some() || handover.lives.len() == self.membership.n();
         let statement = handover.statement(&self.membership);
         if new && whole && verifier.signature(from, &statement, &signature.0) {
             self.votes.insert(from, (handover, signature));
@@ -239,7 +283,8 @@ impl Epochs {
         }
     }
 
-    /// `f + 1` equal votes prove the end.
+    /// `f + 1` equal votes prove the end. If it is the end of the configuration, whoever has not
+    /// executed so far does not know the next one, and waits for somebody to show it the proof.
     fn count(&mut self, out: &mut Vec<Step>) {
         let weak = self.membership.quorums().weak();
         let proof = self.votes.values().find_map(|(handover, _)| {
@@ -247,8 +292,11 @@ impl Epochs {
             let signatures: Vec<_> = same.map(|(id, (_, signature))| (*id, *signature)).collect();
             let handover = handover.clone();
             let few = mutant!("epochs.handover-of-f");
-            (signatures.len() >= if few { 1 } else { weak })
-                .then_some(Proof { handover, signatures })
+            let own = self.next.as_ref().filter(|own| handover.next == Some(own.digest()));
+            let next = handover.next.and(own.cloned());
+            (signatures.len() >= if few { 1 } else { weak }
+                && handover.next.is_some() == next.is_some())
+            .then_some(Proof { handover, next, signatures })
         });
         if let Some(proof) = proof {
             self.on_proved(proof, out);
@@ -261,11 +309,16 @@ impl Epochs {
             if !proof.is_valid(&self.membership, verifier) {
                 continue;
             }
+            let is_link = proof.next.is_some();
             if proofs.peek().is_some() {
                 // The group is further still: this epoch's last slots are not to be had any more.
                 self.begin(proof, out);
             } else {
                 self.on_proved(proof, out);
+            }
+            if is_link {
+                // The rest is signed by others; whoever sent it is asked again.
+                return;
             }
         }
     }
@@ -282,27 +335,40 @@ impl Epochs {
 
     fn begin(&mut self, proof: Proof, out: &mut Vec<Step>) {
         out.push(self.to_others(Message::Proofs(Vec::from([proof.clone()]))));
-        let (handover, sources) = (proof.handover.clone(), proof.signers());
-        self.proofs.push_back(proof);
-        if self.proofs.len() > EPOCHS_KEPT {
-            self.proofs.pop_front();
+        let next = proof.successor(&self.membership);
+        let signers = proof.signers();
+        let ids = signers.iter().map(|id| self.membership.members[usize::from(id.0)].id);
+        let sources = ids.filter_map(|id| next.index_of(id)).collect();
+        if proof.next.is_some() {
+            // How epochs ended under a configuration that has itself ended, nobody needs to know.
+            self.proofs.clear();
+            self.links.push(proof);
+        } else {
+            self.proofs.push_back(proof);
+            if self.proofs.len() > EPOCHS_KEPT {
+                self.proofs.pop_front();
+            }
         }
-        self.enter(&handover, sources, out);
+        self.enter(next, sources, out);
     }
 
     /// This replica has reached the end of the epoch, or of a later one, that the authority outside
     /// set, and has the state with which the next one begins.
     pub fn on_succeeded(&mut self, handover: &Handover, out: &mut Vec<Step>) {
-        self.enter(handover, ReplicaSet::EMPTY, out);
+        self.enter(self.membership.after(handover), ReplicaSet::EMPTY, out);
     }
 
-    fn enter(&mut self, handover: &Handover, sources: ReplicaSet, out: &mut Vec<Step>) {
-        self.membership = Arc::new(self.membership.after(handover));
+    fn enter(&mut self, next: Membership, sources: ReplicaSet, out: &mut Vec<Step>) {
+        self.membership = Arc::new(next);
         self.votes.clear();
         self.proved = None;
+        self.next = None;
         self.answered = ReplicaSet::EMPTY;
         let membership = self.membership.clone();
-        out.push(Step::Begin { membership, sources });
+        out.push(match self.index() {
+            Some(_) => Step::Begin { membership, sources },
+            None => Step::Retire { membership },
+        });
     }
 
     /// Time has passed. Reminds the others of what is under way.
@@ -326,8 +392,11 @@ impl Epochs {
             return;
         }
         self.reminders += 1;
-        if let Some((handover, signature)) = self.votes.get(&self.me) {
+        let own = self.index().and_then(|me| self.votes.get(&me));
+        if let Some((handover, signature)) = own {
             out.push(self.to_others(Message::Vote(handover.clone(), *signature)));
+        } else if self.index().is_none() {
+            // A former member asks for nothing; it shows others the way when they ask.
         } else if !self.is_admitted() {
             out.push(self.to_others(self.at()));
             out.push(Step::AskAdmission);
@@ -351,7 +420,7 @@ impl Epochs {
 
     fn to_others(&self, message: Message) -> Step {
         let mut to: ReplicaSet = self.membership.ids().collect();
-        to.remove(self.me);
+        self.index().map(|me| to.remove(me));
         Step::Send { to, message }
     }
 }

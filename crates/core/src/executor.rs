@@ -3,20 +3,22 @@
 
 use crate::batch::Batch;
 use crate::blobs::TempBlobs;
+use crate::change::Change;
+use crate::configuration::Configuration;
 use crate::digest::Digest;
 use crate::epochs::Handover;
-use crate::ids::{ClientId, Millis, ReplicaId, Slot};
+use crate::ids::{ClientId, Millis, Slot};
 use crate::limits::{SECTIONS_MAX, snapshots_kept};
 use crate::membership::{Base, Membership};
 use crate::mutant;
 use crate::ports::client::{Outcome, Reply, ToClient};
 use crate::protocol::Authority;
 use crate::request::Envelope;
-use crate::roster::Roster;
+use crate::roster::{Ending, Roster};
 use crate::service::{Context, Event, Service};
 use crate::sessions::{Lookup, SESSION_SECTIONS, Sessions};
 use crate::snapshot::Snapshot;
-use crate::tree::{Change, Leaf, Tree};
+use crate::tree::{self, Leaf, Tree};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -178,12 +180,13 @@ impl Executor {
     /// What is known of each request of an envelope, in their order: order only what is new, answer
     /// the rest from here.
     pub fn lookups<'a>(&'a self, envelope: &'a Envelope) -> impl Iterator<Item = Lookup> + 'a {
-        let member = self.roster.membership().member(&envelope.client);
-        let known = self.sessions.known(&envelope.client);
-        envelope.requests.iter().map(move |request| match member {
-            None => known.lookup(request.number),
-            Some(member) if self.roster.is_open(member, &request.operation) => Lookup::New,
-            Some(_) => Lookup::Settled(Outcome::Forgotten),
+        let client = &envelope.client;
+        let governs = self.roster.governs(client);
+        let known = self.sessions.known(client);
+        envelope.requests.iter().map(move |request| match governs {
+            false => known.lookup(request.number),
+            true if self.roster.is_open(client, &request.operation, self.time) => Lookup::New,
+            true => Lookup::Settled(Outcome::Forgotten),
         })
     }
 
@@ -226,10 +229,11 @@ impl Executor {
         self.executed = slot;
         self.time =
             if mutant!("executor.time-goes-back") { batch.time } else { self.time.max(batch.time) };
+        self.roster.begin_slot(self.time);
         let mut index = 0;
         for envelope in &batch.envelopes {
-            if let Some(member) = self.roster.membership().member(&envelope.client) {
-                index += self.govern(member, envelope, (slot, index), batch.digest, &mut notify);
+            if self.roster.governs(&envelope.client) {
+                index += self.govern(envelope, (slot, index), batch.digest, &mut notify);
                 continue;
             }
             self.sessions.begin(envelope.client, envelope.floor, envelope.events, slot);
@@ -270,13 +274,13 @@ impl Executor {
                 }
             }
         }
+        self.roster.end_slot(self.time);
     }
 
-    /// Executes a member's requests to the group. They need no place in the client table: each can
-    /// have its effect only once, and must not be forgotten with idle clients.
+    /// Executes requests to the group itself. They need no place in the client table: each can have
+    /// its effect only once, and must not be forgotten with idle clients.
     fn govern(
         &mut self,
-        member: ReplicaId,
         envelope: &Envelope,
         (slot, first): (Slot, u32),
         batch: Digest,
@@ -286,7 +290,7 @@ impl Executor {
         for request in &envelope.requests {
             self.requests += 1;
             let context = Context::new(slot, index, self.time, envelope.client, batch);
-            let answer = self.roster.execute(member, &context, &request.operation);
+            let answer = self.roster.execute(&context, &request.operation);
             let outcome = Outcome::Done(answer.into());
             notify(&envelope.client, Notice::Reply(Reply { number: request.number, outcome }));
             index += 1;
@@ -325,7 +329,7 @@ impl Executor {
     }
 
     /// Adds a section's bytes to the changes, if they are others than at the last checkpoint.
-    fn note(&self, index: u32, bytes: Vec<u8>, changes: &mut Vec<Change>) {
+    fn note(&self, index: u32, bytes: Vec<u8>, changes: &mut Vec<tree::Change>) {
         let known = self.tree.section(index);
         let leaf = (!bytes.is_empty()).then(|| Leaf::after(known, index, bytes, self.executed));
         if leaf.as_ref().map(Leaf::digest) == known.map(Leaf::digest) {
@@ -373,10 +377,30 @@ impl Executor {
     /// How the epoch ends, if the last executed slot was its last. Takes a snapshot, with which
     /// the next one begins.
     pub fn handover(&mut self) -> Option<Handover> {
-        let lives = self.roster.next_lives()?;
+        let Ending { lives, next } = self.roster.ending()?.clone();
         let (slot, state) = (self.executed, self.checkpoint());
         let epoch = self.roster.membership().epoch;
-        Some(Handover { epoch, base: Base { slot, state }, lives })
+        let next = next.map(|next| next.digest());
+        Some(Handover { epoch, base: Base { slot, state }, lives, next })
+    }
+
+    /// The configuration with which the epoch ends, if it is another one.
+    #[must_use]
+    pub fn next_configuration(&self) -> Option<Arc<Configuration>> {
+        self.roster.ending()?.next.clone()
+    }
+
+    /// How often administrators withdrew what was proposed for this configuration: a change has to
+    /// name it.
+    #[must_use]
+    pub const fn withdrawn_changes(&self) -> u32 {
+        self.roster.withdrawn()
+    }
+
+    /// The change that waits for its members to be ready, and its digest.
+    #[must_use]
+    pub fn pending_change(&self) -> Option<(&Arc<Change>, Digest)> {
+        self.roster.pending()
     }
 
     /// Goes on in this epoch. Its base may lie ahead: then it has to be installed.

@@ -42,6 +42,7 @@ pub mod authored;
 pub mod ballot;
 pub mod batch;
 pub mod blobs;
+pub mod change;
 pub mod configuration;
 pub mod counter;
 pub mod designated_replier;

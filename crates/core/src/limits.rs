@@ -168,6 +168,16 @@ pub const ADMISSION_INTERVAL_MILLIS: u64 = 5_000;
 /// 11 minutes. For each time that long without an admission of the member it is halved again.
 pub const ADMISSION_DOUBLINGS_MAX: u8 = 7;
 
+/// Milliseconds of agreed time for which an epoch waits for the last members that are not ready,
+/// once enough are.
+pub const READY_WAIT_MILLIS: u64 = 2_000;
+
+/// Milliseconds of agreed time for which a change can wait to take effect: a day.
+pub const CHANGE_MILLIS_MAX: u64 = 24 * 60 * 60 * 1_000;
+
+/// Configurations that a group can have, one after the other: each replica keeps how each began.
+pub const CONFIGURATIONS_MAX: u64 = 4096;
+
 /// The largest message between two nodes. Holds the largest NEW-VIEW: f + 1 = 32 VIEW-CHANGEs of
 /// [`WINDOW_SLOTS`] headers of about 250 bytes.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;

@@ -1,5 +1,6 @@
 //! Who is in an epoch, with the keys by which their statements are checked.
 
+use crate::configuration::Configuration;
 use crate::digest::{Digest, Domain, EpochId};
 use crate::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, ReplicaId, Slot, View};
 use crate::limits::REPLICAS_MAX;
@@ -24,7 +25,7 @@ pub struct Member {
 }
 
 /// One life of a member's trusted device.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Life {
     /// See [`Member::incarnation`].
     pub incarnation: Incarnation,
@@ -88,7 +89,7 @@ impl Wire for Base {
 pub struct Membership {
     /// Name of the group.
     pub group: GroupId,
-    /// Digest of the [`Configuration`](crate::configuration::Configuration) from which this comes.
+    /// Digest of the [`Configuration`] from which this comes.
     pub configuration: Digest,
     /// Number of this membership.
     pub epoch: Epoch,
@@ -100,6 +101,9 @@ pub struct Membership {
     pub base: Base,
     /// What of the order its replicas agree on.
     pub lane: PillarConfig,
+    /// The configuration itself; none in a group that is made of keys alone
+    /// ([`Self::of_keys`]), which cannot change.
+    pub stated: Option<Arc<Configuration>>,
 }
 
 /// What of the order a core agrees on: all of it, or one of several pillars.
@@ -187,6 +191,7 @@ impl Membership {
             members: (0..).zip(members).map(member).collect(),
             base: Base::default(),
             lane: PillarConfig::default(),
+            stated: None,
         }
     }
 
@@ -215,6 +220,13 @@ impl Membership {
     #[must_use]
     pub fn contains(&self, id: ReplicaId) -> bool {
         usize::from(id.0) < self.members.len()
+    }
+
+    /// Which replica of the epoch this member is; none if it is not in it.
+    #[must_use]
+    pub fn index_of(&self, member: MemberId) -> Option<ReplicaId> {
+        let index = self.members.iter().position(|it| it.id == member)?;
+        u16::try_from(index).ok().map(ReplicaId)
     }
 
     /// The member who asks as this client, if any: a member's requests are to the group itself.

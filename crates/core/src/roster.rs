@@ -1,77 +1,51 @@
 //! The part of the replicated state that is about the group itself: which lives of the members'
-//! devices count, how often each member was admitted, and when it was last.
+//! devices count, and which configuration is to be the next one. It changes by ordered requests of
+//! members and administrators only, and with agreed time.
 
+mod admitted;
+mod proposals;
+mod refusal;
+mod rules;
+
+use crate::change::{Change, Petition};
+use crate::configuration::Configuration;
+use crate::digest::Digest;
 use crate::epochs::Admission;
-use crate::ids::{Epoch, Millis, ReplicaId};
-use crate::limits::{ADMISSION_DOUBLINGS_MAX, ADMISSION_INTERVAL_MILLIS, REPLICAS_MAX};
+use crate::ids::{ClientId, Epoch, MemberId, Millis};
+use crate::limits::REPLICAS_MAX;
 use crate::membership::{Life, Member, Membership};
 use crate::mutant;
 use crate::protocol::Authority;
 use crate::service::Context;
 use crate::wire::{Malformed, Reader, Wire, Writer};
+use admitted::Admitted;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use proposals::Proposals;
+use refusal::Refusal;
 
-/// The longest wait between two admissions of one member, and the time after which one of them no
-/// longer counts.
-const FORGIVEN_MILLIS: u64 = ADMISSION_INTERVAL_MILLIS << ADMISSION_DOUBLINGS_MAX;
-
-/// How often a member was admitted, as far as it still counts, and when it was last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Admitted {
-    /// Of the last admission, by agreed time.
-    at: Millis,
-    /// Admissions up to that one, without those that were forgiven by then; at most one more than
-    /// the wait may be doubled.
-    count: u8,
+/// What an epoch ends with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ending {
+    /// The lives of the next epoch's devices, by member.
+    pub lives: Vec<Life>,
+    /// The next configuration, if it is another one.
+    pub next: Option<Arc<Configuration>>,
 }
 
-impl Admitted {
-    /// Admissions that still count: one fewer for each time without another one that is as long as
-    /// the longest wait.
-    fn counting(&self, now: Millis) -> u8 {
-        let forgiven = now.0.saturating_sub(self.at.0) / FORGIVEN_MILLIS;
-        self.count.saturating_sub(u8::try_from(forgiven).unwrap_or(u8::MAX))
-    }
-
-    /// Whether the member has waited for long enough to be admitted once more: twice as long as
-    /// before the last admission.
-    fn has_waited(&self, now: Millis) -> bool {
-        let Some(doublings) = self.counting(now).checked_sub(1) else { return true };
-        let doublings = if mutant!("roster.wait-stays") { 0 } else { doublings };
-        now.0.saturating_sub(self.at.0) >= ADMISSION_INTERVAL_MILLIS << doublings
-    }
-
-    /// After one more admission.
-    fn next(&self, now: Millis) -> Self {
-        let most = ADMISSION_DOUBLINGS_MAX + 1;
-        Self { at: now, count: self.counting(now).saturating_add(1).min(most) }
-    }
-}
-
-impl Wire for Admitted {
-    fn encode(&self, to: &mut Writer) {
-        self.at.encode(to);
-        to.u8(self.count);
-    }
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let admitted = Self { at: Millis::decode(from)?, count: from.u8()? };
-        let possible = admitted.count <= ADMISSION_DOUBLINGS_MAX + 1;
-        possible.then_some(admitted).ok_or(Malformed)
-    }
-}
-
-/// See the module. Changes by ordered requests of members only.
+/// See the module.
 #[derive(Clone, Debug)]
 pub struct Roster {
     /// Of the epoch in which slots are executed.
     membership: Arc<Membership>,
-    /// What counts from the next epoch on; the same as now unless this one is ending.
-    lives: Vec<Life>,
-    /// By member.
-    admitted: Vec<Admitted>,
+    /// What the epoch ends with; none as long as it goes on.
+    ending: Option<Ending>,
+    /// Of members that were admitted since the group began.
+    admitted: BTreeMap<MemberId, Admitted>,
+    proposals: Proposals,
     /// Whether the members or a service decide which lives count. If a service does, the roster is
     /// no part of the state, so a state is the same in every epoch.
     authority: Authority,
@@ -79,9 +53,13 @@ pub struct Roster {
 
 impl Roster {
     pub fn new(membership: Arc<Membership>) -> Self {
-        let lives = membership.members.iter().map(Member::life).collect();
-        let admitted = vec![Admitted::default(); membership.n()];
-        Self { membership, lives, admitted, authority: Authority::Members }
+        Self {
+            membership,
+            ending: None,
+            admitted: BTreeMap::new(),
+            proposals: Proposals::default(),
+            authority: Authority::Members,
+        }
     }
 
     pub const fn set_authority(&mut self, authority: Authority) {
@@ -92,43 +70,137 @@ impl Roster {
         &self.membership
     }
 
-    /// Whether a member was let in since the epoch began.
-    pub fn is_ending(&self) -> bool {
-        !self.membership.members.iter().map(Member::life).eq(self.lives.iter().copied())
+    /// Whether the last slot of the epoch was executed.
+    pub const fn is_ending(&self) -> bool {
+        self.ending.is_some()
     }
 
-    /// Whose lives the next epoch admits, if this one is ending.
-    pub fn next_lives(&self) -> Option<Vec<Life>> {
-        self.is_ending().then(|| self.lives.clone())
+    /// What the epoch ends with, if it does.
+    pub const fn ending(&self) -> Option<&Ending> {
+        self.ending.as_ref()
     }
 
-    /// A member's request. The answer is for people: what counts is the epoch that follows.
-    pub fn execute(&mut self, member: ReplicaId, context: &Context, operation: &Bytes) -> Vec<u8> {
-        let answer = match Admission::from_bytes(operation) {
-            Ok(admission) => self.admit(usize::from(member.0), context.time, admission),
-            Err(Malformed) => "a member can only ask to be admitted",
+    /// How often what was proposed for this configuration was withdrawn.
+    pub const fn withdrawn(&self) -> u32 {
+        self.proposals.withdrawn()
+    }
+
+    /// The change that waits for its members, and its digest.
+    pub fn pending(&self) -> Option<(&Arc<Change>, Digest)> {
+        self.proposals.pending().map(|pending| (&pending.change, pending.digest))
+    }
+
+    /// Whether what this client has ordered is to the group itself: it is a member, an
+    /// administrator, or a member of the pending configuration.
+    pub fn governs(&self, client: &ClientId) -> bool {
+        self.membership.member(client).is_some()
+            || self.is_administrator(client)
+            || self.proposals.invited(client).is_some()
+    }
+
+    fn is_administrator(&self, client: &ClientId) -> bool {
+        let stated = self.membership.stated.as_ref();
+        stated.is_some_and(|stated| stated.administrators.keys.contains(&client.0))
+    }
+
+    /// A slot with this agreed time begins.
+    pub fn begin_slot(&mut self, now: Millis) {
+        self.proposals.expire(now);
+    }
+
+    /// A slot with this agreed time ends, and with it perhaps the epoch.
+    pub fn end_slot(&mut self, now: Millis) {
+        let Some(current) = &self.membership.stated else { return };
+        if self.proposals.is_due(now, current) {
+            let ending = self.ending.as_ref().map(|ending| &ending.lives);
+            let lives = ending.cloned().unwrap_or_else(|| lives_of(&self.membership));
+            if let Some((next, lives)) = self.proposals.assemble(&self.membership, &lives) {
+                self.ending = Some(Ending { lives, next: Some(Arc::new(next)) });
+            }
+        }
+    }
+
+    /// Executes a request to the group. The answer is for people: what counts is the epoch that
+    /// follows.
+    pub fn execute(&mut self, context: &Context, operation: &Bytes) -> Vec<u8> {
+        let (client, now) = (&context.client, context.time);
+        let answer = match Petition::from_bytes(operation) {
+            Ok(Petition::Admit(admission)) => self.admit(client, now, admission).into(),
+            Ok(petition) => self.govern(client, now, petition),
+            Err(Malformed) => "that is nothing that a group does".into(),
         };
-        answer.as_bytes().to_vec()
+        answer.into_bytes()
     }
 
-    /// Whether executing a member's request could change anything. One that cannot need not be
-    /// ordered: old ones can be sent again by anybody, at any time.
-    pub fn is_open(&self, member: ReplicaId, operation: &Bytes) -> bool {
-        let asked = Admission::from_bytes(operation);
-        asked.is_ok_and(|asked| self.refusal(usize::from(member.0), &asked).is_none())
+    /// Executes a petition that is about the next configuration.
+    fn govern(&mut self, client: &ClientId, now: Millis, petition: Petition) -> String {
+        let Some(current) = self.membership.stated.clone() else { return NO_ADMINISTRATOR.into() };
+        let answer = match (petition, self.is_administrator(client)) {
+            (Petition::Ready(ready), _) => self.proposals.ready(client, ready, &current),
+            (Petition::Propose(change), true) => {
+                self.proposals.propose(client, &change, &current, now)
+            }
+            (Petition::Withdraw(asked), true) => {
+                let current = (self.membership.configuration, &*current);
+                self.proposals.withdraw(client, &asked, current)
+            }
+            _ => return NO_ADMINISTRATOR.into(),
+        };
+        answer.map_or_else(|refusal| refusal.to_string(), |answer| answer.text().into())
+    }
+
+    /// Whether executing a request to the group could change anything, at this agreed time or
+    /// later. One that cannot need not be ordered: old ones can be sent again by anybody, at any
+    /// time.
+    pub fn is_open(&self, client: &ClientId, operation: &Bytes, now: Millis) -> bool {
+        let Ok(petition) = Petition::from_bytes(operation) else { return false };
+        if let Petition::Admit(asked) = &petition {
+            return self.member(client).is_some_and(|index| self.refusal(index, asked).is_none());
+        }
+        let Some(current) = self.membership.stated.as_deref() else { return false };
+        match (petition, self.is_administrator(client)) {
+            // Also if it is counted: nothing else may move the agreed time of an idle group.
+            (Petition::Ready(asked), _) => {
+                self.proposals.refuses_ready(client, &asked, current).is_none()
+            }
+            // In an idle group the agreed time is far behind, until this is ordered.
+            (Petition::Propose(asked), true) => {
+                let refusal = self.proposals.refuses_proposal(client, &asked, current, now);
+                refusal.is_none_or(|refusal| refusal == Refusal::TooFarAhead)
+            }
+            (Petition::Withdraw(asked), true) => {
+                let configuration = self.membership.configuration;
+                self.proposals.refuses_withdrawal(client, &asked, configuration).is_none()
+            }
+            _ => false,
+        }
+    }
+
+    fn member(&self, client: &ClientId) -> Option<usize> {
+        self.membership.member(client).map(|member| usize::from(member.0))
+    }
+
+    /// Which life of a member's device counts from the next epoch on, as far as that is the same
+    /// group as now.
+    fn life(&self, index: usize) -> Life {
+        let next = self.ending.as_ref().and_then(|ending| ending.lives.get(index)).copied();
+        next.unwrap_or_else(|| self.membership.members[index].life())
     }
 
     /// Why an admission is refused in this epoch, whenever it is asked for.
     fn refusal(&self, index: usize, asked: &Admission) -> Option<&'static str> {
+        let life = self.life(index);
         if self.authority == Authority::Service {
             Some("the members do not say who they are")
+        } else if self.ending.as_ref().is_some_and(|ending| ending.next.is_some()) {
+            Some("the configuration has ended")
         } else if asked.epoch != self.membership.epoch {
             Some("asked of another epoch")
         } else if asked.configuration != self.membership.configuration {
             Some("asked under another configuration")
-        } else if self.lives[index] == asked.life {
+        } else if life == asked.life {
             Some("admitted already")
-        } else if !(self.lives[index].is_mac() && asked.life.is_mac()) {
+        } else if !(life.is_mac() && asked.life.is_mac()) {
             // Nothing says yet that a key lies in a device and not in a liar's memory.
             Some("a device with a key of its own has to be attested")
         } else {
@@ -136,26 +208,39 @@ impl Roster {
         }
     }
 
-    fn admit(&mut self, index: usize, now: Millis, asked: Admission) -> &'static str {
+    fn admit(&mut self, client: &ClientId, now: Millis, asked: Admission) -> &'static str {
+        let Some(index) = self.member(client) else { return "only members are admitted" };
         let life = asked.life;
         if let Some(refusal) = self.refusal(index, &asked) {
-            refusal
-        } else if !self.admitted[index].has_waited(now) {
-            "admitted too recently; ask again"
-        } else {
-            self.lives[index] = life;
-            if mutant!("roster.admits-another") {
-                let other = (index + 1) % self.lives.len();
-                self.lives[other] = life;
-            }
-            self.admitted[index] = self.admitted[index].next(now);
-            "admitted"
+            return refusal;
         }
+        let member = self.membership.members[index].id;
+        let admitted = self.admitted.get(&member).copied().unwrap_or_default();
+        if !admitted.has_waited(now) {
+            return "admitted too recently; ask again";
+        }
+        let mut lives =
+            self.ending.take().map_or_else(|| lives_of(&self.membership), |ending| ending.lives);
+        lives[index] = life;
+        if mutant!("roster.admits-another") {
+            let other = (index + 1) % lives.len();
+            lives[other] = life;
+        }
+        let is_new = lives != lives_of(&self.membership);
+        self.ending = is_new.then_some(Ending { lives, next: None });
+        self.admitted.insert(member, admitted.next(now));
+        self.proposals.is_admitted_anew(member);
+        "admitted"
     }
 
     /// The next epoch.
     pub fn begin(&mut self, membership: Arc<Membership>) {
-        self.lives = membership.members.iter().map(Member::life).collect();
+        if membership.configuration != self.membership.configuration {
+            let stays = |id: &MemberId| membership.members.iter().any(|member| member.id == *id);
+            self.admitted.retain(|id, _| stays(id));
+            self.proposals = Proposals::default();
+        }
+        self.ending = None;
         self.membership = membership;
     }
 
@@ -169,14 +254,22 @@ impl Roster {
                 .then(|| self.clone())
                 .ok_or(Malformed);
         }
+        let stated: Option<Configuration> = from.option()?;
+        let proposals = Proposals::decode(from)?;
         let (lives, admitted): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
-        let same = self.membership.members.iter().map(Member::life).eq(lives.iter().copied());
-        let now = self.membership.epoch;
-        let fits = if same { epoch == now } else { epoch == now.next() };
-        if !fits || lives.len() != self.membership.n() {
+        let now = &self.membership;
+        let is_same = stated == now.stated.as_deref().map(Configuration::agreed);
+        let next = stated.filter(|_| !is_same).map(Arc::new);
+        let ids = ids(now, next.as_deref());
+        let goes_on = is_same && lives == lives_of(now);
+        let fits = if goes_on { epoch == now.epoch } else { epoch == now.epoch.next() };
+        if !fits || lives.len() != ids.len() {
             return Err(Malformed);
         }
-        Ok(Self { membership: self.membership.clone(), lives, admitted, ..*self })
+        let admitted = ids.into_iter().zip(admitted).filter(|(_, it)| *it != Admitted::default());
+        let admitted = admitted.collect();
+        let ending = (!goes_on).then_some(Ending { lives, next });
+        Ok(Self { membership: now.clone(), ending, admitted, proposals, ..*self })
     }
 
     /// As the next slot will find it: if the epoch is ending, as the next one begins.
@@ -186,9 +279,33 @@ impl Roster {
             to.sequence::<(Life, Admitted)>(&[]);
             return;
         }
-        let epoch = self.membership.epoch;
-        if self.is_ending() { epoch.next() } else { epoch }.encode(to);
-        let entries = self.lives.iter().copied().zip(self.admitted.iter().copied());
-        to.sequence(&entries.collect::<Vec<_>>());
+        let now = &self.membership;
+        let (epoch, lives, next) = match &self.ending {
+            None => (now.epoch, lives_of(now), None),
+            Some(Ending { lives, next }) => (now.epoch.next(), lives.clone(), next.as_deref()),
+        };
+        epoch.encode(to);
+        let admitted = |id| self.admitted.get(&id).copied().unwrap_or_default();
+        let admitted = ids(now, next).into_iter().map(admitted);
+        to.sequence(&lives.into_iter().zip(admitted).collect::<Vec<_>>());
+        to.option(next.or(now.stated.as_deref()).map(Configuration::agreed).as_ref());
+        match next {
+            None => self.proposals.encode(to),
+            Some(_) => Proposals::default().encode(to),
+        }
     }
 }
+
+/// The members of the next configuration, or else of this one.
+fn ids(now: &Membership, next: Option<&Configuration>) -> Vec<MemberId> {
+    match next {
+        None => now.members.iter().map(|member| member.id).collect(),
+        Some(next) => next.members.iter().map(|member| member.id).collect(),
+    }
+}
+
+fn lives_of(membership: &Membership) -> Vec<Life> {
+    membership.members.iter().map(Member::life).collect()
+}
+
+const NO_ADMINISTRATOR: &str = "only an administrator of this group can ask for that";

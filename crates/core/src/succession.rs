@@ -225,7 +225,7 @@ mod tests {
     fn a_succession_at_the_end_of_numbers_is_malformed() {
         let succession = |slot, batches| {
             let base = Base { slot: Slot(slot), state: Digest::default() };
-            let handover = Handover { epoch: Epoch(0), base, lives: Vec::new() };
+            let handover = Handover { epoch: Epoch(0), base, lives: Vec::new(), next: None };
             Succession { handover, inherits: vec![Digest::default(); batches] }
         };
         for (slot, batches) in [(u64::MAX, 2), (u64::MAX - 2, 3), (u64::MAX, 0)] {

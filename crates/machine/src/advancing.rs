@@ -82,7 +82,7 @@ impl<D: Disk> Machine<'_, D> {
     fn note_asking(&mut self, peer: ReplicaId, envelope: &Envelope) {
         let membership = self.membership();
         let asks = envelope.requests.iter().any(|request| {
-            Admission::from_bytes(&request.operation).is_ok_and(|asked| {
+            Admission::of_operation(&request.operation).is_some_and(|asked| {
                 let admitted = membership.members[usize::from(peer.0)].life();
                 let of_this_epoch = (membership.epoch, membership.configuration);
                 (asked.epoch, asked.configuration) == of_this_epoch && asked.life != admitted
@@ -131,7 +131,8 @@ impl<D: Disk> Machine<'_, D> {
         if handover.epoch != now {
             return;
         }
-        epochs.on_ended(handover, |digest| self.engine.authenticator.sign(digest), steps);
+        let next = self.executor.next_configuration();
+        epochs.on_ended(handover, next, |digest| self.engine.authenticator.sign(digest), steps);
         self.carry_out_epochs(driver);
     }
 
@@ -161,6 +162,7 @@ impl<D: Disk> Machine<'_, D> {
                 Step::Begin { membership, sources } => {
                     self.epoch_manager.next = Some((membership, sources));
                 }
+                Step::Retire { membership } => self.epoch_manager.left = Some(membership.epoch),
                 Step::OtherConfiguration(peer) => self.note_other_configuration(peer),
                 Step::AskAuthority => self.tell_status(driver),
                 Step::AskAdmission => {}
@@ -197,6 +199,9 @@ impl<D: Disk> Machine<'_, D> {
         // A state that the next epoch may rest on is being saved.
         if self.store.as_ref().is_some_and(|store| store.is_ending()) {
             return Ok(());
+        }
+        if let Some(epoch) = self.epoch_manager.left {
+            return Err(Halt::Removed(epoch));
         }
         let Some((membership, sources)) = self.epoch_manager.next.take() else { return Ok(()) };
         let mine = self.ended.take();

@@ -2,12 +2,11 @@
 
 use crate::factory::{EpochFactory, Split, Started};
 use pentarchy_core::epochs::{Admission, Epochs, Step};
-use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Memory, Rules};
 use pentarchy_core::request::{Draft, Envelope, Request};
-use pentarchy_core::wire::Wire;
 use std::sync::Arc;
 
 /// First byte of a peer's message: a [`Message`](pentarchy_core::epochs::Message) follows.
@@ -30,6 +29,8 @@ pub struct EpochManager<'f> {
     pub(crate) steps: Vec<Step>,
     /// To be started when the present event is dealt with.
     pub(crate) next: Option<(Arc<Membership>, ReplicaSet)>,
+    /// From this epoch on the group goes on without this replica.
+    pub(crate) left: Option<Epoch>,
 }
 
 impl<'f> EpochManager<'f> {
@@ -44,14 +45,14 @@ impl<'f> EpochManager<'f> {
     ) -> Self {
         let me = ClientId(epochs.membership().members[usize::from(me.0)].identity);
         let steps = Vec::new();
-        Self { epochs, factory, sealer, me, life, asked: 0, steps, next: None }
+        Self { epochs, factory, sealer, me, life, asked: 0, steps, next: None, left: None }
     }
 
     /// A request under this replica's key to count by the device that it has now.
     pub(crate) fn admission(&mut self, now: Millis) -> Arc<Envelope> {
         self.asked = now.0.max(self.asked + 1);
         let Membership { epoch, configuration, .. } = **self.epochs.membership();
-        let operation = Admission { epoch, configuration, life: self.life }.to_bytes();
+        let operation = Admission { epoch, configuration, life: self.life }.to_operation();
         let request = Request { number: self.asked, operation };
         let requests = vec![request];
         let draft = Draft { client: self.me, floor: self.asked, events: None, requests };

@@ -1,7 +1,7 @@
 //! Why a replica must not go on.
 
 use pentarchy_core::counter::{Position, Refused};
-use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::ids::{Epoch, ReplicaId, Slot};
 use pentarchy_storage::error::StorageError;
 use std::fmt;
 
@@ -17,6 +17,8 @@ pub enum Halt {
     Service(String),
     /// The disk failed, or the log is full. What was not durable then is not claimed.
     Storage(StorageError),
+    /// The group goes on without this replica from this epoch on.
+    Removed(Epoch),
     /// What it has kept is older than what it has said: the data folder was put back from a copy.
     Rewound {
         /// The peer that shows a later statement of its device, certified by that.
@@ -38,6 +40,9 @@ impl fmt::Display for Halt {
             ),
             Self::Service(failure) => write!(f, "the service failed: {failure}"),
             Self::Storage(error) => write!(f, "the disk failed, and the replica stops: {error}"),
+            Self::Removed(epoch) => {
+                write!(f, "the group goes on without this replica from epoch {epoch} on")
+            }
             Self::Rewound { peer, seen, kept } => write!(
                 f,
                 "the data folder is out of date: {peer} has a message that this replica's device \

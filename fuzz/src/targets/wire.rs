@@ -7,11 +7,12 @@ use crate::memory::bounded;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{AuthTag, Signature};
 use pentarchy_core::batch::Proposal;
+use pentarchy_core::change::{Change, Petition, Ready, Withdrawal};
 use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry, RequestMeans};
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Handover, Message, Proof};
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, ReplicaId, Slot};
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, Millis, ReplicaId, Slot};
 use pentarchy_core::membership::{Base, Life, PillarConfig};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient, ToReplica};
 use pentarchy_core::protocol::Tuning;
@@ -22,6 +23,7 @@ use pentarchy_io::hello::Hello;
 use pentarchy_protocols::{DEFAULT, minbft};
 use pentarchy_sim::packet::Packet;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 type Check = fn(&Bytes);
 
@@ -37,7 +39,7 @@ const TYPES: [Check; 13] = [
     round_trip::<AuthTag>,
     round_trip::<Hello>,
     round_trip::<Message>,
-    round_trip::<Admission>,
+    round_trip::<Petition>,
     round_trip::<Configuration>,
 ];
 
@@ -123,10 +125,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds.push(of(9, &[1; 33]));
     seeds.extend(epochs_seeds().iter().map(|bytes| of(10, bytes)));
     seeds.push(of(12, &configuration().to_bytes()));
-    seeds.push(of(
-        11,
-        &Admission { epoch: Epoch(3), configuration: Digest([7; 32]), life: life(4) }.to_bytes(),
-    ));
+    seeds.extend(petitions().iter().map(|petition| of(11, &petition.to_bytes())));
     seeds.sort();
     seeds.dedup();
     seeds
@@ -159,17 +158,35 @@ fn life(incarnation: u64) -> Life {
     Life { incarnation: Incarnation(incarnation), device_key: [0; 32] }
 }
 
+/// What members and administrators ask of their group.
+fn petitions() -> [Petition; 4] {
+    let (expects, attempt, life) = (Digest([7; 32]), 1, life(4));
+    let (expires, needed) = (Millis(9), vec![MemberId(3)]);
+    let change = Change { expects, attempt, expires, next: configuration(), needed };
+    let ready = Ready { change: change.digest(), signing: [6; 32], life };
+    [
+        Petition::Admit(Admission { epoch: Epoch(3), configuration: expects, life }),
+        Petition::Propose(Arc::new(change)),
+        Petition::Withdraw(Withdrawal { expects, attempt }),
+        Petition::Ready(ready),
+    ]
+}
+
 /// What replicas say about the end of an epoch.
 fn epochs_seeds() -> Vec<Bytes> {
     let base = Base { slot: Slot(8), state: Digest::of(b"state") };
-    let handover = Handover { epoch: Epoch(0), base, lives: vec![life(1), life(2), life(3)] };
+    let handover =
+        Handover { epoch: Epoch(0), base, lives: vec![life(1), life(2), life(3)], next: None };
     let signature = Signature([7; 64]);
     let signatures = vec![(ReplicaId(0), signature), (ReplicaId(2), signature)];
-    let proof = Proof { handover: handover.clone(), signatures };
+    let proof = Proof { handover: handover.clone(), next: None, signatures: signatures.clone() };
+    let next = Arc::new(configuration());
+    let changes = Handover { next: Some(next.digest()), ..handover.clone() };
+    let link = Proof { handover: changes, next: Some(next), signatures };
     let messages = [
         Message::At { epoch: Epoch(1), configuration: base.state },
         Message::Vote(handover, signature),
-        Message::Proofs(vec![proof]),
+        Message::Proofs(vec![link, proof]),
     ];
     messages.map(|message| message.to_bytes()).to_vec()
 }

@@ -1,16 +1,19 @@
 //! How a member asks to be let in again, where an epoch ends, and what proves it.
 
 use crate::auth::{Signature, Verifier};
+use crate::configuration::Configuration;
 use crate::digest::Digest;
 use crate::ids::{Epoch, ReplicaId, ReplicaSet};
 use crate::limits::REPLICAS_MAX;
 use crate::membership::{Base, Life, Member, Membership};
 use crate::mutant;
 use crate::wire::{Malformed, Reader, Wire, Writer};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// What a member asks of the group, as the operation of a request under its own key: to count from
-/// the next epoch on by the device of this life.
+/// What a member asks of the group in a request under its own key
+/// ([`Petition`](crate::change::Petition)): to count from the next epoch on by the device of this
+/// life.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Admission {
     /// The epoch that it asks to end. In every other one it means nothing, so that nobody can have
@@ -25,20 +28,16 @@ pub struct Admission {
 
 impl Wire for Admission {
     fn encode(&self, to: &mut Writer) {
-        to.u8(0);
         self.epoch.encode(to);
         self.configuration.encode(to);
         self.life.encode(to);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        match from.u8()? {
-            0 => Ok(Self {
-                epoch: Epoch::decode(from)?,
-                configuration: Digest::decode(from)?,
-                life: Life::decode(from)?,
-            }),
-            _ => Err(Malformed),
-        }
+        Ok(Self {
+            epoch: Epoch::decode(from)?,
+            configuration: Digest::decode(from)?,
+            life: Life::decode(from)?,
+        })
     }
 }
 
@@ -51,6 +50,8 @@ pub struct Handover {
     pub base: Base,
     /// The lives of the next epoch's devices, by member.
     pub lives: Vec<Life>,
+    /// The digest of the next epoch's configuration, if it is another one.
+    pub next: Option<Digest>,
 }
 
 impl Handover {
@@ -63,7 +64,8 @@ impl Handover {
 }
 
 impl Membership {
-    /// The membership that follows on the end of this one, or of one behind it.
+    /// The membership that follows on the end of this one, or of one behind it, under the same
+    /// configuration.
     #[must_use]
     pub fn after(&self, handover: &Handover) -> Self {
         let next = |(member, life): (&Member, &Life)| Member {
@@ -80,17 +82,31 @@ impl Membership {
     }
 }
 
+impl Configuration {
+    /// The membership with which it begins, on the end of an epoch of the configuration before.
+    ///
+    /// # Panics
+    /// If the handover does not name one life for each member.
+    #[must_use]
+    pub fn after(&self, handover: &Handover) -> Membership {
+        let (epoch, base) = (handover.epoch.next(), handover.base);
+        Membership { epoch, base, ..self.begin(&handover.lives) }
+    }
+}
+
 impl Wire for Handover {
     fn encode(&self, to: &mut Writer) {
         self.epoch.encode(to);
         self.base.encode(to);
         to.sequence(&self.lives);
+        to.option(self.next.as_ref());
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             epoch: Epoch::decode(from)?,
             base: Base::decode(from)?,
             lives: from.sequence(REPLICAS_MAX)?,
+            next: from.option()?,
         })
     }
 }
@@ -101,17 +117,20 @@ impl Wire for Handover {
 pub struct Proof {
     /// What they vouch for.
     pub handover: Handover,
+    /// The next configuration, if the handover names one.
+    pub next: Option<Arc<Configuration>>,
     /// Who signed, with what.
     pub signatures: Vec<(ReplicaId, Signature)>,
 }
 
 impl Proof {
-    /// Whether it proves how this membership ends, or one that follows on it: members keep their
-    /// keys, so whoever was away for longer than ends of epochs are kept need not see all of them.
+    /// Whether it proves how this membership ends, or one that follows on it under the same
+    /// configuration: members keep their keys meanwhile, so whoever was away need not see all of
+    /// these. The signatures cover the configuration's digest, so nobody skips the end of one.
     #[must_use]
     pub fn is_valid(&self, membership: &Membership, verifier: &dyn Verifier) -> bool {
-        let Self { handover, signatures } = self;
-        if handover.epoch < membership.epoch || handover.lives.len() != membership.n() {
+        let Self { handover, signatures, .. } = self;
+        if handover.epoch < membership.epoch || !self.names_a_life_each(membership) {
             return false;
         }
         let statement = handover.statement(membership);
@@ -124,6 +143,32 @@ impl Proof {
         signatures.iter().all(&mut genuine) && signers.len() >= membership.quorums().weak()
     }
 
+    /// Whether there is a life for each member of what follows. If that is another configuration,
+    /// whether it is the next one, and one that a group can have.
+    fn names_a_life_each(&self, membership: &Membership) -> bool {
+        let lives = self.handover.lives.len();
+        match (&self.handover.next, &self.next, &membership.stated) {
+            (None, None, _) => lives == membership.n(),
+            (Some(digest), Some(next), Some(current)) => {
+                next.number == current.number.wrapping_add(1)
+                    && next.group == current.group
+                    && lives == next.members.len()
+                    && (next.digest() == *digest || mutant!("epochs.next-not-compared"))
+                    && next.check().is_ok()
+            }
+            _ => false,
+        }
+    }
+
+    /// What it proves to follow on this membership, or on one behind it.
+    #[must_use]
+    pub fn successor(&self, membership: &Membership) -> Membership {
+        match &self.next {
+            None => membership.after(&self.handover),
+            Some(next) => next.after(&self.handover),
+        }
+    }
+
     /// Who signed it.
     #[must_use]
     pub fn signers(&self) -> ReplicaSet {
@@ -134,10 +179,12 @@ impl Proof {
 impl Wire for Proof {
     fn encode(&self, to: &mut Writer) {
         self.handover.encode(to);
+        to.option(self.next.as_deref());
         to.sequence(&self.signatures);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let handover = Handover::decode(from)?;
-        Ok(Self { handover, signatures: from.sequence(REPLICAS_MAX)? })
+        let next = from.option()?.map(Arc::new);
+        Ok(Self { handover, next, signatures: from.sequence(REPLICAS_MAX)? })
     }
 }

@@ -48,7 +48,7 @@ fn handover(of: &Membership) -> Handover {
     let mut lives: Vec<Life> = of.members.iter().map(Member::life).collect();
     lives[2].incarnation.0 += 1;
     let base = Base { slot: Slot(of.base.slot.0 + 5), state: Digest([9; 32]) };
-    Handover { epoch: of.epoch, base, lives }
+    Handover { epoch: of.epoch, base, lives, next: None }
 }
 
 fn vote(by: ReplicaId, of: &Membership, handover: &Handover) -> Message {
@@ -59,7 +59,7 @@ fn proof(of: &Membership, signers: &[ReplicaId]) -> Proof {
     let handover = handover(of);
     let statement = handover.statement(of);
     let signatures = signers.iter().map(|by| (*by, sign(*by, &statement))).collect();
-    Proof { handover, signatures }
+    Proof { handover, next: None, signatures }
 }
 
 /// The first so many ends of epochs.
@@ -89,7 +89,7 @@ fn round(epochs: &mut Epochs, now: u64) -> Vec<Step> {
 fn end(epochs: &mut Epochs, me: ReplicaId) -> Vec<Step> {
     let mut out = Vec::new();
     let ending = handover(epochs.membership());
-    epochs.on_ended(ending, |digest| sign(me, digest), &mut out);
+    epochs.on_ended(ending, None, |digest| sign(me, digest), &mut out);
     out
 }
 

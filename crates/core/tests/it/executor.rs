@@ -16,7 +16,7 @@ use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
 use pentarchy_core::sessions::Lookup;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::tree::Tree;
-use pentarchy_core::wire::{Malformed, Wire as _};
+use pentarchy_core::wire::Malformed;
 use std::sync::Arc;
 
 #[test]
@@ -244,7 +244,7 @@ fn a_former_life_is_never_admitted_again_however_long_ago_it_was() {
     let (mut executor, mut membership) = (toy::fresh(toy::Toy::boxed()), toy::membership());
     let ask = |epoch, life| {
         let life = Life { incarnation: Incarnation(life), device_key: [0; 32] };
-        Admission { epoch: Epoch(epoch), configuration: Digest::default(), life }.to_bytes()
+        Admission { epoch: Epoch(epoch), configuration: Digest::default(), life }.to_operation()
     };
     let (first, second) = (ask(0, 11), ask(1, 12));
     assert_eq!(known(&executor, 201, 1, &first), Lookup::New);
@@ -271,7 +271,7 @@ fn a_former_life_is_never_admitted_again_however_long_ago_it_was() {
 fn a_key_that_nobody_attests_is_not_admitted() {
     let (mut executor, mut membership) = (toy::fresh(toy::Toy::boxed()), toy::membership());
     let life = Life { incarnation: Incarnation(9), device_key: [7; 32] };
-    let ask = Admission { epoch: Epoch(0), configuration: Digest::default(), life }.to_bytes();
+    let ask = Admission { epoch: Epoch(0), configuration: Digest::default(), life }.to_operation();
     assert!(!admit(&mut executor, &mut membership, &ask));
     let known = known(&executor, 201, 1, &ask);
     assert_eq!(known, Lookup::Settled(Outcome::Forgotten), "nor ordered again and again");
@@ -283,7 +283,7 @@ fn the_state_with_which_an_epoch_began_is_kept_until_it_ends() {
     let life = |number| Life { incarnation: Incarnation(number), device_key: [0; 32] };
     let configuration = Digest::default();
     let ask = |epoch, number| {
-        Admission { epoch: Epoch(epoch), configuration, life: life(number) }.to_bytes()
+        Admission { epoch: Epoch(epoch), configuration, life: life(number) }.to_operation()
     };
     assert!(admit(&mut executor, &mut membership, &ask(0, 11)));
     let base = executor.executed();

@@ -1,9 +1,11 @@
 //! Execution, state transfer and epochs, over a toy service.
 
+mod changing;
 mod cold;
 mod configuration;
 mod epochs;
 mod executor;
+mod links;
 mod roster;
 mod speculation;
 mod toy;

@@ -12,7 +12,7 @@ use pentarchy_core::membership::{Base, Life, Member, Membership};
 use pentarchy_core::ports::client::Outcome;
 use pentarchy_core::protocol::Authority;
 use pentarchy_core::request::{Draft, Request, RequestAuth};
-use pentarchy_core::wire::{Malformed, Wire};
+use pentarchy_core::wire::Malformed;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn ask_in(epoch: u64, member: u8, incarnation: u64) -> (u8, u64, Bytes) {
         configuration: Digest::default(),
         life: life(incarnation),
     };
-    (member, incarnation, asked.to_bytes())
+    (member, incarnation, asked.to_operation())
 }
 
 fn answers(executor: &mut Executor, batch: &Batch) -> Vec<String> {
@@ -110,16 +110,16 @@ fn what_is_no_new_life_of_the_same_kind_changes_nothing() {
     let elsewhere = Admission { epoch: Epoch(0), configuration, life: life(5) };
     let asked = [
         ask(2, 1),
-        (2, 2, signing.to_bytes()),
+        (2, 2, signing.to_operation()),
         (2, 3, Bytes::from_static(b"let me in")),
         (2, 4, Bytes::new()),
         ask_in(1, 2, 5),
-        (2, 6, elsewhere.to_bytes()),
+        (2, 6, elsewhere.to_operation()),
     ];
     let said = answers(&mut executor, &batch(10, &asked));
     assert_eq!(said[0], "admitted already");
     assert_eq!(said[1], "a device with a key of its own has to be attested");
-    assert_eq!(said[2..4], ["a member can only ask to be admitted"; 2]);
+    assert_eq!(said[2..4], ["that is nothing that a group does"; 2]);
     assert_eq!(said[4..], ["asked of another epoch", "asked under another configuration"]);
     assert!(!executor.is_ending());
     toy::run(&mut executor, &toy::batch(1, &[(1, toy::write(0, 1, 1))]));
@@ -280,7 +280,7 @@ fn where_a_service_ends_epochs_members_are_no_part_of_the_state() {
     let lives = vec![life(7); membership().n()];
     let base = Base { slot: Slot(1), state: state.digest };
     for epoch in [0, 1, 4] {
-        let handover = Handover { epoch: Epoch(epoch), base, lives: lives.clone() };
+        let handover = Handover { epoch: Epoch(epoch), base, lives: lives.clone(), next: None };
         let mut learner = under_a_service();
         learner.begin_epoch(Arc::new(membership().after(&handover)));
         learner.install(state.clone()).unwrap();

@@ -230,7 +230,8 @@ impl Group {
         let bodies: Vec<Body> = bodies.map(body).collect();
         assert_eq!(bodies.len(), slots);
         let inherits = bodies.iter().map(|body| body.proposal.digest()).collect();
-        let succession = Succession { handover: Handover { epoch, base, lives }, inherits };
+        let succession =
+            Succession { handover: Handover { epoch, base, lives, next: None }, inherits };
         begin(succession, &[0, 1], bodies)
     }
 

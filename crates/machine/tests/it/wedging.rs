@@ -213,7 +213,7 @@ fn a_replica_that_has_stopped_answers_no_queries_that_waited() {
     tell(replica, &wedge(0));
     let ahead = Base { slot: Slot(3), ..Base::default() };
     let lives = membership().members.iter().map(|it| it.life()).collect();
-    let handover = Handover { epoch: Epoch(0), base: ahead, lives };
+    let handover = Handover { epoch: Epoch(0), base: ahead, lives, next: None };
     tell(replica, &begin(Succession { handover, inherits: Vec::new() }, &[0, 1], Vec::new()));
     assert_eq!(replica.machine.executor().readable(), Some(Slot(0)));
     assert_eq!(answered(replica, 0), 0);
@@ -268,7 +268,7 @@ fn members_have_no_say_in_it() {
     let member = &membership().members[1];
     let life = Life { incarnation: Incarnation(9), ..member.life() };
     let operation =
-        Admission { epoch: Epoch(0), configuration: Digest::default(), life }.to_bytes();
+        Admission { epoch: Epoch(0), configuration: Digest::default(), life }.to_operation();
     let requests = vec![Request { number: 1, operation }];
     let id = pentarchy_core::ids::ClientId(member.identity);
     let draft = Draft { client: id, floor: 1, events: None, requests };
@@ -282,6 +282,7 @@ fn members_have_no_say_in_it() {
         epoch: Epoch(0),
         base: Base::default(),
         lives: membership().members.iter().map(|it| it.life()).collect(),
+        next: None,
     };
     let signature =
         crate::keys::signature("replica", ReplicaId(1), &handover.statement(&membership()));

@@ -8,7 +8,6 @@ use pentarchy_core::epochs::{Admission, Handover};
 use pentarchy_core::ids::{Epoch, Millis, ReplicaId, Slot};
 use pentarchy_core::limits::{ADMISSION_DOUBLINGS_MAX, ADMISSION_INTERVAL_MILLIS};
 use pentarchy_core::membership::{Life, Member, Membership};
-use pentarchy_core::wire::Wire;
 use std::collections::BTreeMap;
 
 /// The name of the property.
@@ -75,7 +74,7 @@ impl EpochHandover {
         let asked = batch.envelopes.iter().filter_map(|envelope| {
             let member = members.member(&envelope.client)?;
             Some(envelope.requests.iter().filter_map(move |request| {
-                let asked = Admission::from_bytes(&request.operation).ok()?;
+                let asked = Admission::of_operation(&request.operation)?;
                 (asked.epoch == epoch).then_some((member, asked.life))
             }))
         });
@@ -99,7 +98,7 @@ impl EpochHandover {
     /// If another one says otherwise, somebody executed behind it, or a device counts from there
     /// on that nobody asked for in this slot.
     pub fn ended(&mut self, replica: ReplicaId, handover: &Handover) -> Verdict {
-        let Handover { epoch, base, lives } = handover;
+        let Handover { epoch, base, lives, .. } = handover;
         let at = self.at.get(&replica).copied().unwrap_or_default();
         if at != (*epoch, base.slot) {
             return broken(format!("{replica}, at {at:?}, ends {epoch} at {}", base.slot));
@@ -242,7 +241,7 @@ mod tests {
                     Slot(2),
                     &batch(
                         Admission { epoch: Epoch(0), configuration: Digest::default(), life: NEW }
-                            .to_bytes(),
+                            .to_operation(),
                     ),
                 )
                 .unwrap();
@@ -250,7 +249,7 @@ mod tests {
         let mut lives: Vec<Life> = first.members.iter().map(Member::life).collect();
         lives[2] = NEW;
         let base = Base { slot: Slot(2), state: Digest([5; 32]) };
-        (checker, first, Handover { epoch: Epoch(0), base, lives })
+        (checker, first, Handover { epoch: Epoch(0), base, lives, next: None })
     }
 
     fn is_named(verdict: Verdict, words: &str) {

@@ -80,7 +80,7 @@ impl Usurping {
             false => {
                 let epoch = Epoch(own.membership.epoch.0.saturating_sub(self.rng.below(4) / 3));
                 let configuration = own.membership.configuration;
-                Admission { epoch, configuration, life }.to_bytes()
+                Admission { epoch, configuration, life }.to_operation()
             }
         };
         self.asked += self.rng.below(3);
@@ -116,7 +116,7 @@ impl Usurping {
         let victim = self.rng.below(lives.len() as u64) as usize;
         lives[victim].incarnation = Incarnation(self.rng.below(5));
         let base = Base { slot: Slot(self.rng.below(300)), state: Digest::of(b"a lie") };
-        Handover { epoch: own.membership.epoch, base, lives }
+        Handover { epoch: own.membership.epoch, base, lives, next: None }
     }
 
     /// Its own signature as often as one likes, and under others' names.
@@ -126,7 +126,7 @@ impl Usurping {
         let same = self.rng.percent(50);
         let name = |id: ReplicaId| if same { own.id } else { id };
         let signatures = own.membership.ids().map(|id| (name(id), signature)).collect();
-        let mut proofs = vec![Proof { handover, signatures }];
+        let mut proofs = vec![Proof { handover, next: None, signatures }];
         if self.rng.percent(30) {
             proofs.extend(proofs.clone());
         }

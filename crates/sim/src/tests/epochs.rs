@@ -15,7 +15,6 @@ use pentarchy_core::ids::{Incarnation, Millis, ReplicaId, Slot};
 use pentarchy_core::membership::Life;
 use pentarchy_core::protocol::{Memory, Setup, Tuning};
 use pentarchy_core::request::{Draft, Request};
-use pentarchy_core::wire::Wire;
 use pentarchy_machine::Started;
 use std::sync::{Arc, Mutex};
 
@@ -31,7 +30,7 @@ fn an_epoch_also_ends_for_who_is_given_its_last_state() {
     let life = Life { incarnation: Incarnation(INCARNATION.0 + 1), device_key: [0; 32] };
     let operation =
         Admission { epoch: membership.epoch, configuration: membership.configuration, life }
-            .to_bytes();
+            .to_operation();
     let requests = vec![Request { number: 1, operation }];
     let client = member_id(ReplicaId(1));
     let asks = crypto.seal(Draft { client, floor: 1, events: None, requests });

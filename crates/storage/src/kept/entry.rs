@@ -315,7 +315,7 @@ fn membership(
         return Err(Malformed);
     }
     let before = Epoch(epoch.0 - 1);
-    Ok(Arc::new(first.after(&Handover { epoch: before, base, lives })))
+    Ok(Arc::new(first.after(&Handover { epoch: before, base, lives, next: None })))
 }
 
 #[cfg(test)]

@@ -54,9 +54,9 @@ fn next_epoch(before: &Membership, state: &Snapshot) -> (Arc<Membership>, Proof)
     let mut lives: Vec<_> = before.members.iter().map(Member::life).collect();
     lives[1].incarnation = Incarnation(lives[1].incarnation.0 + 1);
     let base = Base { slot: state.slot, state: state.digest };
-    let handover = Handover { epoch: before.epoch, base, lives };
+    let handover = Handover { epoch: before.epoch, base, lives, next: None };
     let next = Arc::new(before.after(&handover));
-    (next, Proof { handover, signatures: Vec::new() })
+    (next, Proof { handover, next: None, signatures: Vec::new() })
 }
 
 /// What a run knows, as acknowledged and as tried.

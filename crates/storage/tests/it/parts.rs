@@ -242,7 +242,7 @@ fn while_a_part_has_not_answered_nothing_goes_and_an_epochs_end_forgets_the_cut(
     host.keeps_again(0);
     let base = Base { slot: Slot(2), state: state(2).digest };
     let lives = first().members.iter().map(Member::life).collect();
-    let next = Arc::new(first().after(&Handover { epoch: first().epoch, base, lives }));
+    let next = Arc::new(first().after(&Handover { epoch: first().epoch, base, lives, next: None }));
     host.keeper.begin_epoch(next, None, false).expect("nothing failed");
     host.write();
     assert_eq!(host.recovered(), (Some(2), Vec::new()), "nothing of before is needed");

@@ -1,0 +1,170 @@
+//! What administrators and members of a group have ordered about the group itself.
+//!
+//! An administrator proposes the whole next configuration. It is *pending* once as many
+//! administrators as the configuration asks for have proposed the same. Each has its own request
+//! ordered, under its own key, so that nothing has to carry several signatures and the roster needs
+//! no cryptography. Members of the next configuration then say that they are ready, each with the
+//! key and the life of its device that are to count in it.
+
+use crate::configuration::Configuration;
+use crate::digest::{Digest, Hasher};
+use crate::epochs::Admission;
+use crate::ids::{MemberId, Millis};
+use crate::limits::REPLICAS_MAX;
+use crate::membership::Life;
+use crate::wire::{Malformed, Reader, Wire, Writer};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+/// The next configuration, as an administrator proposes it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Change {
+    /// The digest of the configuration that it changes. Under another one it is void.
+    pub expects: Digest,
+    /// How often administrators had withdrawn what they proposed for that configuration. A change
+    /// that was withdrawn is void, so nobody can send it again.
+    pub attempt: u32,
+    /// It is void from this agreed time on.
+    pub expires: Millis,
+    /// The next configuration. A member that stays has its present signing key in it, and a new one
+    /// the key of its card: those count of members that do not say that they are ready.
+    pub next: Configuration,
+    /// Members that have to be ready, whoever else is.
+    pub needed: Vec<MemberId>,
+}
+
+impl Change {
+    /// Names it.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Hasher::new("pentarchy change").bytes(&self.to_bytes()).finish()
+    }
+}
+
+impl Wire for Change {
+    fn encode(&self, to: &mut Writer) {
+        self.expects.encode(to);
+        to.u32(self.attempt);
+        self.expires.encode(to);
+        self.next.encode(to);
+        to.sequence(&self.needed);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            expects: Digest::decode(from)?,
+            attempt: from.u32()?,
+            expires: Millis::decode(from)?,
+            next: Configuration::decode(from)?,
+            needed: from.sequence(REPLICAS_MAX)?,
+        })
+    }
+}
+
+/// An administrator takes back what it and others proposed for a configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Withdrawal {
+    /// As [`Change::expects`].
+    pub expects: Digest,
+    /// As [`Change::attempt`]: changes that name this number are void then.
+    pub attempt: u32,
+}
+
+impl Wire for Withdrawal {
+    fn encode(&self, to: &mut Writer) {
+        self.expects.encode(to);
+        to.u32(self.attempt);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { expects: Digest::decode(from)?, attempt: from.u32()? })
+    }
+}
+
+/// A member of the next configuration can begin it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ready {
+    /// The digest of the pending change.
+    pub change: Digest,
+    /// The key that is to sign what the member says in the next configuration. It has the secret
+    /// key, durably, and nobody used it before.
+    pub signing: [u8; 32],
+    /// The life of its device that is to count.
+    pub life: Life,
+}
+
+impl Wire for Ready {
+    fn encode(&self, to: &mut Writer) {
+        self.change.encode(to);
+        to.array(&self.signing);
+        self.life.encode(to);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            change: Digest::decode(from)?,
+            signing: from.array()?,
+            life: Life::decode(from)?,
+        })
+    }
+}
+
+/// The operation of a request to the group itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Petition {
+    /// Of a member: to count by a device of another life.
+    Admit(Admission),
+    /// Of an administrator.
+    Propose(Arc<Change>),
+    /// Of an administrator.
+    Withdraw(Withdrawal),
+    /// Of a member of the pending configuration.
+    Ready(Ready),
+}
+
+impl Wire for Petition {
+    fn encode(&self, to: &mut Writer) {
+        match self {
+            Self::Admit(admission) => {
+                to.u8(0);
+                admission.encode(to);
+            }
+            Self::Propose(change) => {
+                to.u8(1);
+                change.encode(to);
+            }
+            Self::Withdraw(withdrawal) => {
+                to.u8(2);
+                withdrawal.encode(to);
+            }
+            Self::Ready(ready) => {
+                to.u8(3);
+                ready.encode(to);
+            }
+        }
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match from.u8()? {
+            0 => Admission::decode(from).map(Self::Admit),
+            1 => Change::decode(from).map(|change| Self::Propose(Arc::new(change))),
+            2 => Withdrawal::decode(from).map(Self::Withdraw),
+            3 => Ready::decode(from).map(Self::Ready),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+impl Admission {
+    /// The operation of a request that asks for it.
+    #[must_use]
+    pub fn to_operation(self) -> Bytes {
+        Petition::Admit(self).to_bytes()
+    }
+
+    /// What a request asks for, if it asks for that.
+    #[must_use]
+    pub fn of_operation(operation: &Bytes) -> Option<Self> {
+        match Petition::from_bytes(operation) {
+            Ok(Petition::Admit(admission)) => Some(admission),
+            _ => None,
+        }
+    }
+}

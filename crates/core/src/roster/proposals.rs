@@ -1,0 +1,323 @@
+//! From what administrators propose to the next configuration.
+//!
+//! One change at a time is pending, from the slot in which enough administrators have proposed it
+//! until it takes effect, expires or is withdrawn. It takes effect in two steps: first its members
+//! say that they are ready, and only then the epoch ends. If it ended at once, the group could
+//! stand in a configuration whose members do not exist, with nobody left who could order a way
+//! back.
+
+use super::refusal::Refusal;
+use super::rules::{check, is_same};
+use crate::change::{Change, Ready, Withdrawal};
+use crate::configuration::{Configuration, MemberEntry};
+use crate::digest::Digest;
+use crate::ids::{ClientId, MemberId, Millis};
+use crate::limits::{ADMINISTRATORS_MAX, READY_WAIT_MILLIS, REPLICAS_MAX};
+use crate::membership::{Life, Membership};
+use crate::mutant;
+use crate::wire::{Malformed, Reader, Wire, Writer};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// A change that waits for its members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pending {
+    pub change: Arc<Change>,
+    /// Names the change.
+    pub digest: Digest,
+    /// What members of its configuration said last.
+    ready: BTreeMap<MemberId, Ready>,
+    /// Since when, by agreed time, enough of them are ready.
+    enough: Option<Millis>,
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Proposals {
+    /// How often what was proposed for this configuration was withdrawn.
+    withdrawn: u32,
+    /// What each administrator proposed last; none of it is pending.
+    proposed: BTreeMap<ClientId, Arc<Change>>,
+    /// Administrators that want to withdraw.
+    withdrawing: BTreeSet<ClientId>,
+    pending: Option<Pending>,
+}
+
+/// What came of a petition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    Proposed,
+    Pending,
+    Withdrawing,
+    Withdrawn,
+    Ready,
+}
+
+impl Answer {
+    /// For people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Proposed => "proposed; other administrators have to propose the same",
+            Self::Pending => "pending; its members have to say that they are ready",
+            Self::Withdrawing => "noted; other administrators have to withdraw it, too",
+            Self::Withdrawn => "withdrawn",
+            Self::Ready => "ready",
+        }
+    }
+}
+
+impl Proposals {
+    /// How often what was proposed for this configuration was withdrawn.
+    pub const fn withdrawn(&self) -> u32 {
+        self.withdrawn
+    }
+
+    /// What waits for its members.
+    pub const fn pending(&self) -> Option<&Pending> {
+        self.pending.as_ref()
+    }
+
+    /// Nothing of what has expired counts any more.
+    pub fn expire(&mut self, now: Millis) {
+        self.proposed.retain(|_, change| now < change.expires);
+        self.pending.take_if(|pending| now >= pending.change.expires);
+    }
+
+    /// Why a proposal has no effect.
+    pub fn refuses_proposal(
+        &self,
+        administrator: &ClientId,
+        change: &Arc<Change>,
+        current: &Configuration,
+        now: Millis,
+    ) -> Option<Refusal> {
+        if self.pending.is_some() {
+            return Some(Refusal::AnotherPending);
+        }
+        if self.proposed.get(administrator) == Some(change) {
+            return Some(Refusal::Repeated);
+        }
+        check(change, current, self.withdrawn, now).err()
+    }
+
+    /// An administrator proposes a change.
+    pub fn propose(
+        &mut self,
+        administrator: &ClientId,
+        change: &Arc<Change>,
+        current: &Configuration,
+        now: Millis,
+    ) -> Result<Answer, Refusal> {
+        if let Some(refusal) = self.refuses_proposal(administrator, change, current, now) {
+            return Err(refusal);
+        }
+        self.proposed.insert(*administrator, change.clone());
+        let same = self.proposed.values().filter(|proposed| *proposed == change).count();
+        let needed = if mutant!("roster.one-administrator-is-enough") {
+            1
+        } else {
+            usize::from(current.administrators.threshold)
+        };
+        if same < needed {
+            return Ok(Answer::Proposed);
+        }
+        self.proposed.clear();
+        let (change, digest) = (change.clone(), change.digest());
+        let ready = BTreeMap::new();
+        self.pending = Some(Pending { change, digest, ready, enough: None });
+        Ok(Answer::Pending)
+    }
+
+    /// Why a withdrawal has no effect.
+    pub fn refuses_withdrawal(
+        &self,
+        administrator: &ClientId,
+        asked: &Withdrawal,
+        current: Digest,
+    ) -> Option<Refusal> {
+        if (asked.expects, asked.attempt) != (current, self.withdrawn) {
+            Some(Refusal::Stale)
+        } else if self.withdrawing.contains(administrator) {
+            Some(Refusal::Repeated)
+        } else {
+            None
+        }
+    }
+
+    /// An administrator takes back whatever was proposed. Nothing needs to be pending: what it
+    /// names is void from then on, wherever it is on its way.
+    pub fn withdraw(
+        &mut self,
+        administrator: &ClientId,
+        asked: &Withdrawal,
+        current: (Digest, &Configuration),
+    ) -> Result<Answer, Refusal> {
+        if let Some(refusal) = self.refuses_withdrawal(administrator, asked, current.0) {
+            return Err(refusal);
+        }
+        self.withdrawing.insert(*administrator);
+        if self.withdrawing.len() < usize::from(current.1.administrators.threshold) {
+            return Ok(Answer::Withdrawing);
+        }
+        *self = Self { withdrawn: self.withdrawn.saturating_add(1), ..Self::default() };
+        Ok(Answer::Withdrawn)
+    }
+
+    /// Which member of the pending configuration has this identity.
+    pub fn invited(&self, client: &ClientId) -> Option<&MemberEntry> {
+        let members = &self.pending.as_ref()?.change.next.members;
+        members.iter().find(|member| member.identity == client.0)
+    }
+
+    /// Why it does not count that a member is ready, whenever it says so.
+    pub fn refuses_ready(
+        &self,
+        client: &ClientId,
+        asked: &Ready,
+        current: &Configuration,
+    ) -> Option<Refusal> {
+        let Some(pending) = &self.pending else { return Some(Refusal::NothingPending) };
+        let Some(member) = self.invited(client) else { return Some(Refusal::NotInvited) };
+        if asked.change != pending.digest {
+            return Some(Refusal::NothingPending);
+        }
+        if !asked.life.is_mac() {
+            // Nothing says yet that a key lies in a device and not in a liar's memory.
+            return Some(Refusal::NotAttested);
+        }
+        let others = |id: &MemberId| *id != member.id;
+        let of_others = pending.ready.iter().filter(|(id, _)| others(id));
+        let of_others = of_others.map(|(_, ready)| ready.signing);
+        let next = pending.change.next.members.iter().filter(|it| others(&it.id));
+        let of_next = next.flat_map(|it| [it.identity, it.signing]);
+        let of_current = current.members.iter().flat_map(|it| [it.identity, it.signing]);
+        let mut taken = of_others.chain(of_next).chain(of_current);
+        taken.any(|key| key == asked.signing).then_some(Refusal::KeyInUse)
+    }
+
+    /// A member of the pending configuration says that it is ready. It may say so again.
+    pub fn ready(
+        &mut self,
+        client: &ClientId,
+        asked: Ready,
+        current: &Configuration,
+    ) -> Result<Answer, Refusal> {
+        if let Some(refusal) = self.refuses_ready(client, &asked, current) {
+            return Err(refusal);
+        }
+        let id = self.invited(client).map(|member| member.id);
+        if let (Some(id), Some(pending)) = (id, &mut self.pending) {
+            pending.ready.insert(id, asked);
+        }
+        Ok(Answer::Ready)
+    }
+
+    /// A member's device is another one from the next epoch on: what it said before is void.
+    pub fn is_admitted_anew(&mut self, member: MemberId) {
+        if let Some(pending) = &mut self.pending {
+            pending.ready.remove(&member);
+        }
+    }
+
+    /// Whether the pending change takes effect at the end of a slot of this time: all its members
+    /// are ready, or enough have been for long enough. A change that took effect as soon as enough
+    /// are ready could leave out a correct member whose request is on its way, and together with
+    /// the faulty ones too few would be left to order that this one is admitted.
+    pub fn is_due(&mut self, now: Millis, current: &Configuration) -> bool {
+        let Some(pending) = &mut self.pending else { return false };
+        if !pending.has_enough(current) {
+            if !mutant!("roster.enough-stays") {
+                pending.enough = None;
+            }
+            return false;
+        }
+        let since = *pending.enough.get_or_insert(now);
+        let wait = if mutant!("roster.ready-at-once") { 0 } else { READY_WAIT_MILLIS };
+        let all = pending.ready.len() == pending.change.next.members.len();
+        all || now.0.saturating_sub(since.0) >= wait
+    }
+
+    /// The next configuration with the lives of its members' devices, if this is when the pending
+    /// change takes effect. `lives` count in the epoch that ends.
+    pub fn assemble(
+        &self,
+        current: &Membership,
+        lives: &[Life],
+    ) -> Option<(Configuration, Vec<Life>)> {
+        let Pending { change, ready, .. } = self.pending.as_ref()?;
+        let mut next = change.next.clone();
+        let mut next_lives = Vec::with_capacity(next.members.len());
+        for member in &mut next.members {
+            let mut present = current.members.iter();
+            let index = present.position(|it| (it.id, it.identity) == (member.id, member.identity));
+            let said = ready.get(&member.id);
+            if let Some(ready) = said {
+                member.signing = ready.signing;
+            }
+            // One that is not ready goes on with the device that it runs. A new one that is not
+            // ready begins without, and has to ask to be admitted.
+            let running = index.map(|at| lives[at]).unwrap_or_default();
+            next_lives.push(said.map_or(running, |ready| ready.life));
+        }
+        Some((next, next_lives))
+    }
+}
+
+impl Pending {
+    /// Whether so many members are ready that the next epoch has a quorum of living ones, and all
+    /// those that have to be. Where devices certify, these are all that run none yet: if one of the
+    /// others falls silent, nobody could admit them.
+    fn has_enough(&self, current: &Configuration) -> bool {
+        let Change { next, needed, .. } = &*self.change;
+        let runs_device = |member: &MemberEntry| {
+            current.facts.counter == next.facts.counter && is_same(member, current)
+        };
+        let is_needed = |member: &MemberEntry| {
+            let lacks_device = next.facts.counter.is_some() && !runs_device(member);
+            needed.contains(&member.id)
+                || (lacks_device && !mutant!("roster.lifeless-members-may-be-late"))
+        };
+        let mut missing = next.members.iter().filter(|it| !self.ready.contains_key(&it.id));
+        !missing.any(is_needed) && self.ready.len() + usize::from(next.f) >= next.members.len()
+    }
+}
+
+impl Wire for Pending {
+    fn encode(&self, to: &mut Writer) {
+        self.change.encode(to);
+        to.option(self.enough.as_ref());
+        let ready: Vec<(MemberId, Ready)> = self.ready.iter().map(|(id, it)| (*id, *it)).collect();
+        to.sequence(&ready);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let change = Arc::new(Change::decode(from)?);
+        let enough = from.option()?;
+        let ready: Vec<(MemberId, Ready)> = from.sequence(REPLICAS_MAX)?;
+        let is_sorted = ready.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let digest = change.digest();
+        let pending = Self { change, digest, ready: ready.into_iter().collect(), enough };
+        is_sorted.then_some(pending).ok_or(Malformed)
+    }
+}
+
+impl Wire for Proposals {
+    fn encode(&self, to: &mut Writer) {
+        to.u32(self.withdrawn);
+        to.option(self.pending.as_ref());
+        let proposed: Vec<_> = self.proposed.iter().map(|(by, it)| (*by, (**it).clone())).collect();
+        to.sequence(&proposed);
+        to.sequence(&self.withdrawing.iter().copied().collect::<Vec<ClientId>>());
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (withdrawn, pending) = (from.u32()?, from.option()?);
+        let proposed: Vec<(ClientId, Change)> = from.sequence(ADMINISTRATORS_MAX)?;
+        let withdrawing: Vec<ClientId> = from.sequence(ADMINISTRATORS_MAX)?;
+        let is_sorted = proposed.windows(2).all(|pair| pair[0].0 < pair[1].0)
+            && withdrawing.windows(2).all(|pair| pair[0] < pair[1]);
+        let proposed = proposed.into_iter().map(|(by, it)| (by, Arc::new(it))).collect();
+        let withdrawing = withdrawing.into_iter().collect();
+        let proposals = Self { withdrawn, proposed, withdrawing, pending };
+        is_sorted.then_some(proposals).ok_or(Malformed)
+    }
+}

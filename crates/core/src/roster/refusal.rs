@@ -1,0 +1,66 @@
+//! Why the group does not do what it is asked to do about itself.
+
+use crate::configuration::BadConfiguration;
+use core::fmt;
+
+/// See the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    Stale,
+    AnotherPending,
+    Expired,
+    TooFarAhead,
+    NotNext,
+    Bad(BadConfiguration),
+    Pillars,
+    Service,
+    Members,
+    Keys,
+    Secret,
+    Needed,
+    Full,
+    Repeated,
+    NothingPending,
+    NotInvited,
+    NotAttested,
+    KeyInUse,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Stale => {
+                "it was made for another configuration than the present one, or was withdrawn; \
+                 make it anew"
+            }
+            Self::AnotherPending => "another change is pending; wait for it, or withdraw it",
+            Self::Expired => "it has expired; make it anew",
+            Self::TooFarAhead => "a change can be pending for at most a day; make it anew",
+            Self::NotNext => "it is not the next configuration of this group; make it anew",
+            Self::Bad(error) => {
+                return write!(out, "no group can have that configuration: {error}");
+            }
+            Self::Pillars => "the number of pillars cannot change while the group runs",
+            Self::Service => "no service can become the one that ends the epochs of this group",
+            Self::Members => {
+                "a new member needs a number that no member had, and the numbers that were given \
+                 stay given"
+            }
+            Self::Keys => {
+                "a member that stays keeps its signing key until it is ready, and a new one needs \
+                 keys that no member has"
+            }
+            Self::Secret => {
+                "the devices of the next configuration need a secret of their own; make the change \
+                 anew"
+            }
+            Self::Needed => "a member that has to be ready is not in the next configuration",
+            Self::Full => "the group has had as many configurations as replicas keep",
+            Self::Repeated => "you have said so before; others have not yet",
+            Self::NothingPending => "no such change is pending",
+            Self::NotInvited => "only members of the pending configuration can be ready for it",
+            Self::NotAttested => "a device with a key of its own has to be attested",
+            Self::KeyInUse => "that signing key is in use; bring a new one",
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! Which changes of a configuration are allowed.
+
+use super::refusal::Refusal;
+use crate::change::Change;
+use crate::configuration::{Configuration, MemberEntry};
+use crate::ids::Millis;
+use crate::limits::{CHANGE_MILLIS_MAX, CONFIGURATIONS_MAX};
+use crate::mutant;
+use crate::protocol::Authority;
+
+/// Whether a change may be proposed now, after so many withdrawals.
+pub fn check(
+    change: &Change,
+    current: &Configuration,
+    withdrawn: u32,
+    now: Millis,
+) -> Result<(), Refusal> {
+    let Change { expects, attempt, expires, next, needed } = change;
+    let is_stale = *expects != current.digest() && !mutant!("roster.change-without-expected");
+    let is_withdrawn = *attempt != withdrawn && !mutant!("roster.withdrawn-change-returns");
+    let latest = now.0.saturating_add(CHANGE_MILLIS_MAX);
+    let is_next = next.group == current.group && next.number == current.number.wrapping_add(1);
+    let has = |id| next.members.iter().any(|member| member.id == id);
+    let rules = [
+        (!is_stale && !is_withdrawn, Refusal::Stale),
+        (now < *expires, Refusal::Expired),
+        (is_next, Refusal::NotNext),
+        (next.number < CONFIGURATIONS_MAX, Refusal::Full),
+        (next.lane == current.lane, Refusal::Pillars),
+        (next.facts.authority == Authority::Members, Refusal::Service),
+        (counts_members_on(next, current), Refusal::Members),
+        (keeps_keys(next, current), Refusal::Keys),
+        (has_new_secret(next, current), Refusal::Secret),
+        (needed.iter().all(|id| has(*id)), Refusal::Needed),
+    ];
+    rules.into_iter().try_for_each(|(holds, refusal)| holds.then_some(()).ok_or(refusal))?;
+    next.check().map_err(Refusal::Bad)?;
+    (expires.0 <= latest).then_some(()).ok_or(Refusal::TooFarAhead)
+}
+
+/// Whether each new member has a new number, and no number is forgotten.
+fn counts_members_on(next: &Configuration, current: &Configuration) -> bool {
+    let stays = |member: &MemberEntry| current.members.iter().any(|it| it.id == member.id);
+    let is_counted = |member: &MemberEntry| stays(member) || member.id >= current.next_member;
+    next.next_member >= current.next_member && next.members.iter().all(is_counted)
+}
+
+/// Whether members that stay have the keys that they have, and others keys that no member has.
+fn keeps_keys(next: &Configuration, current: &Configuration) -> bool {
+    let is_known =
+        |key: &[u8; 32]| current.members.iter().any(|it| it.identity == *key || it.signing == *key);
+    let is_right = |member: &MemberEntry| {
+        if is_same(member, current) {
+            current.members.iter().any(|it| it.id == member.id && it.signing == member.signing)
+        } else {
+            !is_known(&member.identity) && !is_known(&member.signing)
+        }
+    };
+    next.members.iter().all(is_right)
+}
+
+/// Devices that share a secret get another one with each change: a member that leaves keeps the
+/// old one, and a member that joins learns the new one before it is a member.
+fn has_new_secret(next: &Configuration, current: &Configuration) -> bool {
+    let is_new = next.secret.is_some() && next.secret != current.secret;
+    next.facts.counter.is_none() || is_new || mutant!("roster.secret-stays")
+}
+
+/// Whether a member is one of this configuration, with the same identity.
+pub fn is_same(member: &MemberEntry, configuration: &Configuration) -> bool {
+    let mut there = configuration.members.iter();
+    there.any(|it| (it.id, it.identity) == (member.id, member.identity))
+}

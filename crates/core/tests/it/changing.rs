@@ -1,0 +1,475 @@
+//! How administrators and members change a group's configuration, through the executor that carries
+//! it out.
+
+use crate::toy;
+use pentarchy_core::Bytes;
+use pentarchy_core::batch::Batch;
+use pentarchy_core::change::{Change, Petition, Ready, Withdrawal};
+use pentarchy_core::configuration::{
+    Administrators, BadConfiguration, Configuration, Facts, MemberEntry, RequestMeans,
+};
+use pentarchy_core::counter::Counter;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::{Admission, Handover};
+use pentarchy_core::executor::Executor;
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, Millis};
+use pentarchy_core::limits::{CHANGE_MILLIS_MAX, CONFIGURATIONS_MAX, READY_WAIT_MILLIS};
+use pentarchy_core::membership::{Life, PillarConfig};
+use pentarchy_core::ports::client::Outcome;
+use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
+use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
+use pentarchy_core::request::{Draft, Request, RequestAuth};
+use pentarchy_core::sessions::Lookup;
+use pentarchy_core::wire::Wire;
+use std::sync::Arc;
+
+/// Agreed time when the first change is proposed.
+const NOW: u64 = 1_000_000;
+
+const PENDING: &str = "pending; its members have to say that they are ready";
+
+fn administrator(number: u8) -> ClientId {
+    ClientId([90 + number; 32])
+}
+
+/// The key by which a member opens channels.
+fn identity(member: u32) -> ClientId {
+    ClientId([200 + member as u8; 32])
+}
+
+/// The key by which a member signs in the configuration of a number.
+fn signing(member: u32, number: u8) -> [u8; 32] {
+    [10 * number + member as u8; 32]
+}
+
+fn entry(member: u32) -> MemberEntry {
+    MemberEntry {
+        id: MemberId(member),
+        identity: identity(member).0,
+        signing: signing(member, 1),
+        address: format!("host-{member}:7000"),
+    }
+}
+
+pub fn life(incarnation: u64) -> Life {
+    Life::mac(Incarnation(incarnation))
+}
+
+/// Three members with trusted devices, of which one may be faulty; two of three administrators have
+/// to agree.
+pub fn first() -> Configuration {
+    Configuration {
+        group: GroupId([5; 16]),
+        number: 0,
+        protocol: "toy".to_owned(),
+        facts: Facts {
+            fault_model: FaultModel::Hybrid,
+            group_size: Count::per_fault_and_one(2),
+            quorum: QuorumRule::Majority,
+            replies: Count::per_fault_and_one(1),
+            reads: ReadRule::AllButFaulty,
+            pillars: false,
+            speculative: false,
+            replies_itself: false,
+            authority: Authority::Members,
+            counter: Some(Counter::Usig),
+        },
+        f: 1,
+        lane: PillarConfig::default(),
+        tuning: Tuning::default(),
+        requests: RequestMeans::Signature,
+        secret: None,
+        administrators: Administrators {
+            threshold: 2,
+            keys: [0, 1, 2].map(|number| administrator(number).0).to_vec(),
+        },
+        members: [0, 1, 2].map(entry).to_vec(),
+        next_member: MemberId(3),
+    }
+}
+
+/// The same without devices, for which one more member is needed.
+fn without_devices() -> Configuration {
+    let mut configuration = first();
+    let facts = &mut configuration.facts;
+    (facts.fault_model, facts.counter) = (FaultModel::Byzantine, None);
+    (facts.group_size, facts.quorum) = (Count::per_fault_and_one(3), QuorumRule::Byzantine);
+    configuration.members.push(entry(3));
+    configuration.next_member = MemberId(4);
+    configuration
+}
+
+/// A change of this configuration that alters it like that.
+fn change_of(current: &Configuration, alter: impl FnOnce(&mut Configuration)) -> Change {
+    let mut next = current.clone();
+    next.number += 1;
+    next.secret = Some(Digest::of(&next.number.to_le_bytes()));
+    alter(&mut next);
+    let expires = Millis(NOW + 60_000);
+    Change { expects: current.digest(), attempt: 0, expires, next, needed: Vec::new() }
+}
+
+/// A fourth member joins.
+fn adding(current: &Configuration) -> Change {
+    let joins = |next: &mut Configuration| {
+        next.members.push(entry(3));
+        next.next_member = MemberId(4);
+    };
+    let needed = vec![MemberId(3)];
+    Change { needed, ..change_of(current, joins) }
+}
+
+/// An executor of a group, with what the last slots answered.
+struct Group {
+    executor: Executor,
+    time: u64,
+    asked: u64,
+}
+
+impl Group {
+    fn of(configuration: &Configuration) -> Self {
+        let lives = vec![life(1); configuration.members.len()];
+        let membership = Arc::new(configuration.begin(&lives));
+        let executor = Executor::new(membership, toy::Toy::boxed());
+        Self { executor, time: NOW, asked: 0 }
+    }
+
+    /// One slot with one request for each of these. Gives the answers.
+    fn slot(&mut self, asked: &[(ClientId, Petition)]) -> Vec<String> {
+        let requests: Vec<_> = asked.iter().map(|(by, it)| (*by, it.to_bytes())).collect();
+        self.raw(&requests)
+    }
+
+    fn raw(&mut self, asked: &[(ClientId, Bytes)]) -> Vec<String> {
+        let envelope = |(client, operation): &(ClientId, Bytes)| {
+            self.asked += 1;
+            let requests = vec![Request { number: self.asked, operation: operation.clone() }];
+            let draft = Draft { client: *client, floor: 0, events: None, requests };
+            Arc::new(draft.seal(RequestAuth::Signature([0; 64])))
+        };
+        let envelopes: Vec<_> = asked.iter().map(envelope).collect();
+        let batch = Batch { time: Millis(self.time), envelopes, digest: Digest::default() };
+        let text = |outcome| match outcome {
+            Outcome::Done(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        toy::run(&mut self.executor, &batch).into_iter().map(text).collect()
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.time += millis;
+        toy::pass(&mut self.executor, self.time);
+    }
+
+    /// Two administrators propose the change.
+    fn propose(&mut self, change: &Change) -> Vec<String> {
+        let change = Arc::new(change.clone());
+        let by = |number| (administrator(number), Petition::Propose(change.clone()));
+        self.slot(&[by(0), by(2)])
+    }
+
+    fn pend(&mut self, change: &Change) {
+        assert_eq!(self.propose(change)[1], PENDING);
+    }
+
+    fn ready(&mut self, change: &Change, members: &[u32]) -> Vec<String> {
+        let ready: Vec<_> = members.iter().map(|member| ready(change, *member)).collect();
+        self.slot(&ready)
+    }
+
+    fn is_open(&self, (client, petition): &(ClientId, Petition)) -> bool {
+        let requests = vec![Request { number: 1, operation: petition.to_bytes() }];
+        let draft = Draft { client: *client, floor: 0, events: None, requests };
+        let envelope = draft.seal(RequestAuth::Signature([0; 64]));
+        let lookups: Vec<Lookup> = self.executor.lookups(&envelope).collect();
+        matches!(lookups[..], [Lookup::New])
+    }
+
+    /// Goes on in the next epoch, and gives how the last one ended.
+    fn next_epoch(&mut self) -> (Handover, Option<Arc<Configuration>>) {
+        let handover = self.executor.handover().expect("the epoch ends");
+        let next = self.executor.next_configuration();
+        let next_configuration = next.clone().expect("with another configuration");
+        self.executor.begin_epoch(Arc::new(next_configuration.after(&handover)));
+        (handover, next)
+    }
+}
+
+/// A member brings its next key, and the second life of its device.
+fn ready(change: &Change, member: u32) -> (ClientId, Petition) {
+    let signing = signing(member, change.next.number as u8 + 1);
+    let ready = Ready { change: change.digest(), signing, life: life(2) };
+    (identity(member), Petition::Ready(ready))
+}
+
+#[test]
+fn as_many_administrators_as_the_configuration_asks_for_have_to_propose_the_same() {
+    let mut group = Group::of(&first());
+    let change = adding(&first());
+    let by = |who, change: &Change| (who, Petition::Propose(Arc::new(change.clone())));
+    let other = Change { needed: Vec::new(), ..change.clone() };
+    let alone = "proposed; other administrators have to propose the same";
+    assert_eq!(group.slot(&[by(administrator(0), &change)]), [alone]);
+    assert!(!group.is_open(&by(administrator(0), &change)), "it said so");
+    assert_eq!(
+        group.slot(&[by(administrator(0), &change)])[0],
+        "you have said so before; others have not yet"
+    );
+    assert_eq!(group.slot(&[by(administrator(1), &other)]), [alone]);
+    let stranger = "only an administrator of this group can ask for that";
+    assert_eq!(group.slot(&[by(identity(1), &change)]), [stranger]);
+    assert!(group.executor.pending_change().is_none());
+    assert_eq!(group.slot(&[by(administrator(1), &change)]), [PENDING]);
+    let (pending, digest) = group.executor.pending_change().expect("two of three");
+    assert_eq!((&**pending, digest), (&change, change.digest()));
+    let refused = group.slot(&[by(administrator(2), &other)]);
+    assert_eq!(refused, ["another change is pending; wait for it, or withdraw it"]);
+    assert!(!group.executor.is_ending(), "nobody is ready");
+}
+
+#[test]
+fn the_epoch_ends_with_the_next_configuration_once_all_its_members_are_ready() {
+    let mut group = Group::of(&first());
+    let change = adding(&first());
+    group.pend(&change);
+    assert_eq!(group.ready(&change, &[0, 1, 3]), ["ready"; 3]);
+    assert!(!group.executor.is_ending());
+    assert_eq!(group.ready(&change, &[2]), ["ready"]);
+    assert!(group.executor.is_ending());
+    let (handover, next) = group.next_epoch();
+    let next = next.expect("another one");
+    assert_eq!((handover.epoch, handover.next), (Epoch(0), Some(next.digest())));
+    assert_eq!(handover.lives, [life(2); 4]);
+    let signed: Vec<_> = next.members.iter().map(|member| member.signing).collect();
+    assert_eq!(signed, [0, 1, 2, 3].map(|member| signing(member, 2)));
+    let said = Configuration { members: change.next.members.clone(), ..(*next).clone() };
+    assert_eq!(said, change.next, "nothing but keys is another than what was proposed");
+    // In it, what changed the one before is void.
+    assert!(group.propose(&change)[0].starts_with("it was made for another configuration"));
+    assert!(group.executor.pending_change().is_none());
+    let again = change_of(&next, |it| it.f = 1);
+    group.pend(&again);
+}
+
+#[test]
+fn the_epoch_waits_for_the_last_ones_and_not_for_ever() {
+    let mut group = Group::of(&first());
+    let change = adding(&first());
+    group.pend(&change);
+    group.ready(&change, &[0, 1, 2]);
+    group.pass(READY_WAIT_MILLIS);
+    assert!(!group.executor.is_ending(), "the new member has to be ready");
+    group.ready(&change, &[3]);
+    assert!(group.executor.is_ending());
+
+    let mut group = Group::of(&first());
+    group.pend(&change);
+    group.ready(&change, &[0, 1, 3]);
+    group.pass(READY_WAIT_MILLIS - 1);
+    assert!(!group.executor.is_ending());
+    // Members repeat it, so that agreed time passes in a group that is idle.
+    assert!(group.is_open(&ready(&change, 0)));
+    group.pass(1);
+    let (handover, next) = group.next_epoch();
+    let left_out = &next.expect("another one").members[2];
+    assert_eq!(left_out.signing, signing(2, 1), "one that is not ready keeps its key");
+    assert_eq!(handover.lives, [life(2), life(2), life(1), life(2)], "and its running device");
+}
+
+/// It said that it is ready as a life that it has lost meanwhile.
+#[test]
+fn a_member_that_is_admitted_anew_has_to_say_again_that_it_is_ready() {
+    let mut group = Group::of(&first());
+    let change = change_of(&first(), |it| it.f = 1);
+    group.pend(&change);
+    group.ready(&change, &[0, 1]);
+    group.time += READY_WAIT_MILLIS - 1;
+    let (epoch, configuration) = (Epoch(0), first().digest());
+    let asked = Petition::Admit(Admission { epoch, configuration, life: life(7) });
+    assert_eq!(group.slot(&[(identity(1), asked)]), ["admitted"]);
+    let handover = group.executor.handover().expect("the epoch ends");
+    assert_eq!((handover.next, group.executor.next_configuration()), (None, None));
+    let membership = first().begin(&[life(1); 3]);
+    group.executor.begin_epoch(Arc::new(membership.after(&handover)));
+    assert!(group.executor.pending_change().is_some(), "it goes on in the next epoch");
+    group.pass(READY_WAIT_MILLIS);
+    assert!(!group.executor.is_ending(), "one is too few");
+    group.ready(&change, &[1]);
+    group.pass(READY_WAIT_MILLIS - 1);
+    assert!(!group.executor.is_ending(), "the wait begins again");
+    group.pass(1);
+    assert!(group.executor.next_configuration().is_some());
+}
+
+/// Else the group could stand still: if one of the others falls silent, nobody could admit them.
+#[test]
+fn where_devices_certify_all_who_have_none_have_to_be_ready() {
+    let mut group = Group::of(&without_devices());
+    let devices = first().facts;
+    let change = change_of(&without_devices(), |it| it.facts = devices);
+    group.pend(&change);
+    group.ready(&change, &[0, 1, 2]);
+    group.pass(READY_WAIT_MILLIS);
+    assert!(!group.executor.is_ending());
+    group.ready(&change, &[3]);
+    assert!(group.executor.is_ending());
+    // Without devices enough are enough.
+    let mut group = Group::of(&without_devices());
+    let change = change_of(&without_devices(), |it| it.protocol = "other".to_owned());
+    group.pend(&change);
+    group.ready(&change, &[0, 1, 2]);
+    group.pass(READY_WAIT_MILLIS);
+    assert!(group.executor.is_ending());
+}
+
+#[test]
+fn what_expired_or_was_withdrawn_is_void() {
+    let mut group = Group::of(&first());
+    let change = adding(&first());
+    group.pend(&change);
+    group.time = change.expires.0;
+    let refused = "no such change is pending";
+    assert_eq!(group.ready(&change, &[0]), [refused]);
+    assert!(group.executor.pending_change().is_none());
+    assert_eq!(group.propose(&change)[0], "it has expired; make it anew");
+    let asked = (administrator(0), Petition::Propose(Arc::new(change.clone())));
+    assert!(!group.is_open(&asked));
+
+    let mut group = Group::of(&first());
+    group.pend(&change);
+    let withdrawal = Withdrawal { expects: first().digest(), attempt: 0 };
+    let by = |number| (administrator(number), Petition::Withdraw(withdrawal));
+    assert_eq!(group.slot(&[by(1)]), ["noted; other administrators have to withdraw it, too"]);
+    assert!(!group.is_open(&by(1)));
+    assert_eq!(group.slot(&[by(1)]), ["you have said so before; others have not yet"]);
+    assert!(group.executor.pending_change().is_some());
+    assert_eq!(group.slot(&[by(2)]), ["withdrawn"]);
+    assert!(group.executor.pending_change().is_none());
+    assert_eq!(group.executor.withdrawn_changes(), 1);
+    assert!(group.propose(&change)[0].contains("was withdrawn; make it anew"));
+    assert!(group.slot(&[by(1)])[0].contains("make it anew"), "nor is it withdrawn twice");
+    group.pend(&Change { attempt: 1, ..change });
+}
+
+/// Why a change is refused.
+fn refusal(current: &Configuration, alter: impl FnOnce(&mut Change)) -> String {
+    let mut change = adding(current);
+    alter(&mut change);
+    Group::of(current).propose(&change).remove(0)
+}
+
+#[test]
+fn a_change_that_no_group_should_take_is_refused() {
+    let now = first();
+    let accepted = "proposed; other administrators have to propose the same";
+    assert_eq!(refusal(&now, |_| {}), accepted);
+    assert_eq!(refusal(&now, |it| it.expires.0 = NOW + CHANGE_MILLIS_MAX), accepted);
+    let refused = |part: &str, alter: &dyn Fn(&mut Change)| {
+        let said = refusal(&now, alter);
+        assert!(said.contains(part), "{said}, and not: {part}");
+    };
+    refused("make it anew", &|it| it.expects = Digest::of(b"another"));
+    refused("was withdrawn", &|it| it.attempt = 1);
+    refused("at most a day", &|it| it.expires.0 = NOW + CHANGE_MILLIS_MAX + 1);
+    refused("has expired", &|it| it.expires.0 = NOW);
+    refused("not the next", &|it| it.next.number = 2);
+    refused("not the next", &|it| it.next.group.0[0] ^= 1);
+    refused("number of pillars", &|it| it.next.lane.pillars = 2);
+    refused("no service", &|it| it.next.facts.authority = Authority::Service);
+    let given = Configuration { next_member: MemberId(4), ..first() };
+    assert!(refusal(&given, |_| {}).contains("needs a number that no member had"));
+    let other_number = |it: &mut Change| {
+        it.next.members.remove(0);
+        it.next.next_member = MemberId(2);
+    };
+    refused("given", &other_number);
+    refused("keeps its signing key", &|it| it.next.members[1].signing = [77; 32]);
+    refused("needs keys", &|it| it.next.members[3].identity = identity(1).0);
+    refused("needs keys", &|it| it.next.members[3].signing = signing(0, 1));
+    refused("secret", &|it| it.next.secret = None);
+    refused("has to be ready", &|it| it.needed = vec![MemberId(4)]);
+    let bad = BadConfiguration::Administrators.to_string();
+    refused(&bad, &|it| it.next.administrators.threshold = 0);
+    refused("cannot tolerate", &|it| it.next.f = 2);
+    let last = Configuration { number: CONFIGURATIONS_MAX - 1, ..first() };
+    assert!(refusal(&last, |_| {}).contains("as many configurations"));
+    let same_secret = Configuration { secret: Some(Digest::of(b"old")), ..first() };
+    let keeps = |it: &mut Change| it.next.secret = Some(Digest::of(b"old"));
+    assert!(refusal(&same_secret, keeps).contains("secret"));
+    let nobody = Configuration { administrators: Administrators::default(), ..first() };
+    let mut group = Group::of(&nobody);
+    let outcomes = toy::run(&mut group.executor, &toy::batch(90, &[(1, vec![0])]));
+    assert_eq!(outcomes, [Outcome::Done(Bytes::from_static(b"bad"))], "it is the service's");
+}
+
+#[test]
+fn who_is_not_ready_as_it_says_does_not_count() {
+    let mut group = Group::of(&first());
+    let change = adding(&first());
+    assert_eq!(group.ready(&change, &[0]), ["no such change is pending"]);
+    group.pend(&change);
+    let mut says = |by: u32, alter: &dyn Fn(&mut Ready)| {
+        let (client, Petition::Ready(mut asked)) = ready(&change, by) else { panic!() };
+        alter(&mut asked);
+        let petition = (client, Petition::Ready(asked));
+        let is_open = group.is_open(&petition);
+        let said = group.slot(&[petition]).remove(0);
+        assert_eq!(is_open, said == "ready", "{said}");
+        said
+    };
+    assert_eq!(says(1, &|it| it.change = Digest::of(b"another")), "no such change is pending");
+    let in_use = "that signing key is in use; bring a new one";
+    for taken in [signing(0, 1), signing(1, 1), identity(2).0, entry(3).signing] {
+        assert_eq!(says(1, &|it| it.signing = taken), in_use, "{taken:?}");
+    }
+    let of_device = "a device with a key of its own has to be attested";
+    assert_eq!(says(1, &|it| it.life.device_key = [1; 32]), of_device);
+    assert_eq!(says(0, &|_| {}), "ready");
+    assert_eq!(says(1, &|it| it.signing = signing(0, 2)), in_use, "another member's next one");
+    assert_eq!(says(3, &|it| it.signing = entry(3).signing), "ready", "that of its own card");
+    let stranger = (administrator(0), ready(&change, 1).1);
+    let refused = "only members of the pending configuration can be ready for it";
+    assert_eq!(group.slot(&[stranger]), [refused]);
+    let nonsense = group.raw(&[(administrator(0), Bytes::from_static(b"\x09"))]);
+    assert_eq!(nonsense, ["that is nothing that a group does"]);
+}
+
+/// States are compared by their digests, whoever made them and when.
+#[test]
+fn a_state_brings_all_of_it() {
+    let mut group = Group::of(&first());
+    let change = adding(&first());
+    let alone = Arc::new(change_of(&first(), |it| it.f = 1));
+    group.slot(&[(administrator(1), Petition::Propose(alone))]);
+    let mut other = copy(&mut group);
+    for group in [&mut group, &mut other] {
+        group.pend(&change);
+        group.ready(&change, &[0, 1]);
+    }
+    let mut other = copy(&mut group);
+    for group in [&mut group, &mut other] {
+        group.pass(1);
+        group.ready(&change, &[2, 3]);
+    }
+    let mut third = copy(&mut other);
+    let [first, second, third] = [&mut group, &mut other, &mut third].map(Group::next_epoch);
+    assert_eq!((&first, &first), (&second, &third));
+    let (slot, digest) = (group.executor.executed(), first.0.base.state);
+    assert_eq!(digest, group.executor.checkpoint(), "the next epoch finds the same state");
+    let fetched = group.executor.snapshot(slot).unwrap().clone();
+    let next = Arc::new(first.1.unwrap().after(&first.0));
+    let mut joined = Executor::new(next, toy::Toy::boxed());
+    joined.install(fetched).expect("who joins is in that epoch already");
+    assert_eq!(joined.checkpoint(), digest);
+}
+
+/// Another executor of the first epoch with the same state.
+fn copy(of: &mut Group) -> Group {
+    let digest = of.executor.checkpoint();
+    let snapshot = of.executor.latest().unwrap().clone();
+    let mut copy = Group::of(&first());
+    copy.executor.install(snapshot).expect("it is of this epoch");
+    assert_eq!(copy.executor.checkpoint(), digest);
+    (copy.time, copy.asked) = (of.time, of.asked);
+    copy
+}

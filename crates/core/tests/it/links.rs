@@ -1,0 +1,293 @@
+//! The chain of configurations: who can prove how one ended, and to whom.
+
+use crate::changing::{first, life};
+use pentarchy_core::auth::{Signature, Verifier};
+use pentarchy_core::configuration::{Configuration, MemberEntry};
+use pentarchy_core::counter::{Instance, TrustedMac, Ui};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::{Epochs, Handover, Message, Proof, Step};
+use pentarchy_core::ids::{Epoch, MemberId, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::limits::HANDOVERS_SENT_MAX;
+use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::request::Envelope;
+use std::sync::Arc;
+
+/// A signature says by which key it was made, and of what.
+struct Keys<'a>(&'a Membership);
+
+impl Verifier for Keys<'_> {
+    fn signature(&self, replica: ReplicaId, digest: &Digest, signature: &[u8; 64]) -> bool {
+        Signature(*signature) == sign(&self.0.members[usize::from(replica.0)].signing, digest)
+    }
+    fn usig(&self, _: ReplicaId, _: &Digest, _: &Ui) -> bool {
+        false
+    }
+    fn mac(&self, _: (ReplicaId, Instance), _: &Digest, _: &TrustedMac) -> bool {
+        false
+    }
+    fn envelope(&self, _: &Envelope) -> bool {
+        false
+    }
+}
+
+fn sign(key: &[u8; 32], digest: &Digest) -> Signature {
+    let mut signature = [0; 64];
+    signature[..32].copy_from_slice(&digest.0);
+    signature[32..].copy_from_slice(key);
+    Signature(signature)
+}
+
+fn group() -> Membership {
+    first().begin(&[life(1); 3])
+}
+
+/// The configuration that comes next: all members have other keys, and perhaps one has gone or come.
+fn next(before: &Configuration, members: &[u32]) -> Configuration {
+    let number = before.number + 1;
+    let key = |member: u32| Digest::of(&(1_000 * number + u64::from(member)).to_le_bytes()).0;
+    let entry = |member: &u32| MemberEntry {
+        id: MemberId(*member),
+        identity: [200 + *member as u8; 32],
+        signing: key(*member),
+        address: format!("host-{member}:7000"),
+    };
+    let members = members.iter().map(entry).collect();
+    let secret = Some(Digest::of(&number.to_le_bytes()));
+    Configuration { number, members, secret, next_member: MemberId(9), ..before.clone() }
+}
+
+/// How this membership ends with that configuration, if these members sign.
+fn link(of: &Membership, next: &Configuration, signers: &[u16]) -> Proof {
+    let base = Base { slot: Slot(of.base.slot.0 + 5), state: Digest([9; 32]) };
+    let lives = vec![life(of.epoch.0 + 2); next.members.len()];
+    let handover = Handover { epoch: of.epoch, base, lives, next: Some(next.digest()) };
+    proof(of, handover, Some(next), signers)
+}
+
+fn proof(
+    of: &Membership,
+    handover: Handover,
+    next: Option<&Configuration>,
+    signers: &[u16],
+) -> Proof {
+    let statement = handover.statement(of);
+    let signature = |by: &u16| {
+        let key = &of.members[usize::from(*by)].signing;
+        (ReplicaId(*by), sign(key, &statement))
+    };
+    let signatures = signers.iter().map(signature).collect();
+    Proof { handover, next: next.cloned().map(Arc::new), signatures }
+}
+
+/// An end by which no configuration changes.
+fn admission(of: &Membership) -> Proof {
+    let base = Base { slot: Slot(of.base.slot.0 + 5), state: Digest([9; 32]) };
+    let mut lives: Vec<_> = of.members.iter().map(|member| member.life()).collect();
+    lives[2].incarnation.0 += 100;
+    proof(of, Handover { epoch: of.epoch, base, lives, next: None }, None, &[0, 1])
+}
+
+fn replica(me: u16, group: &Membership) -> Epochs {
+    Epochs::new(ReplicaId(me), life(1), Arc::new(group.clone()))
+}
+
+fn hear(epochs: &mut Epochs, from: u16, message: Message) -> Vec<Step> {
+    let mut out = Vec::new();
+    let membership = epochs.membership().clone();
+    epochs.on_message(ReplicaId(from), message, &Keys(&membership), &mut out);
+    out
+}
+
+fn begun(steps: &[Step]) -> Vec<(u64, usize, ReplicaSet)> {
+    let begun = |step: &Step| match step {
+        Step::Begin { membership, sources } => Some((membership.epoch.0, membership.n(), *sources)),
+        _ => None,
+    };
+    steps.iter().filter_map(begun).collect()
+}
+
+fn shown(epochs: &mut Epochs, from: u16, epoch: u64) -> Vec<Proof> {
+    let configuration = epochs.membership().configuration;
+    let steps = hear(epochs, from, Message::At { epoch: Epoch(epoch), configuration });
+    match steps.into_iter().next() {
+        Some(Step::Send { message: Message::Proofs(proofs), .. }) => proofs,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A chain that goes through a removal: member 0 leaves and member 3 comes.
+fn chain() -> (Vec<Proof>, Membership) {
+    let mut at = group();
+    let mut proofs = Vec::new();
+    for members in [vec![0, 1, 2], vec![1, 2, 3], vec![1, 2, 3]] {
+        let admits = admission(&at);
+        at = at.after(&admits.handover);
+        proofs.push(admits);
+        let stated = next(at.stated.as_ref().expect("it is stated"), &members);
+        let link = link(&at, &stated, &[1, 2]);
+        at = stated.after(&link.handover);
+        proofs.push(link);
+    }
+    (proofs, at)
+}
+
+#[test]
+fn who_executed_the_end_of_a_configuration_proves_it_by_votes() {
+    let group = group();
+    let second = next(&first(), &[0, 1, 2]);
+    let link = link(&group, &second, &[0, 1]);
+    let [vote, other] =
+        [0, 1].map(|at: usize| Message::Vote(link.handover.clone(), link.signatures[at].1));
+    // Whoever does not know the next configuration cannot say what the votes prove.
+    let mut behind = replica(2, &group);
+    assert!(
+        hear(&mut behind, 0, vote).is_empty() && hear(&mut behind, 1, other.clone()).is_empty()
+    );
+    // Whoever executed so far knows it, and shows it to the others.
+    let mut ended = replica(0, &group);
+    let mut out = Vec::new();
+    let signature = |digest: &Digest| sign(&group.members[0].signing, digest);
+    ended.on_ended(link.handover.clone(), Some(Arc::new(second.clone())), signature, &mut out);
+    let steps = hear(&mut ended, 1, other);
+    let all = ReplicaSet::from_iter([ReplicaId(0), ReplicaId(1)]);
+    assert_eq!(begun(&steps), [(1, 3, all)]);
+    let Some(Step::Send { message, .. }) = steps.first() else { panic!("{steps:?}") };
+    assert_eq!(*message, Message::Proofs(vec![link]));
+    hear(&mut behind, 0, message.clone());
+    let mut out = Vec::new();
+    behind.on_round(Millis(0), &mut out);
+    behind.on_round(Millis(1_000), &mut out);
+    assert_eq!(begun(&out), [(1, 3, all)]);
+    assert_eq!(behind.membership().configuration, second.digest());
+    assert_eq!(behind.links(), ended.links());
+}
+
+#[test]
+fn whoever_slept_is_led_from_configuration_to_configuration() {
+    let (proofs, last) = chain();
+    let mut guide = replica(1, &group());
+    for proof in proofs.clone() {
+        hear(&mut guide, 2, Message::Proofs(vec![proof]));
+        let mut out = Vec::new();
+        guide.on_round(Millis(0), &mut out);
+        guide.on_round(Millis(100_000), &mut out);
+    }
+    assert_eq!(**guide.membership(), last);
+    assert_eq!(guide.links().len(), 3);
+    let mut sleeper = replica(2, &group());
+    for _ in 0..3 {
+        let at = sleeper.membership().epoch.0;
+        let proofs = shown(&mut guide, 2, at);
+        assert!(proofs.iter().all(|proof| proof.next.is_some()), "the ends of configurations do");
+        hear(&mut sleeper, 1, Message::Proofs(proofs));
+        let mut out = Vec::new();
+        sleeper.on_round(Millis(0), &mut out);
+        sleeper.on_round(Millis(100_000), &mut out);
+        guide.on_round(Millis(1_000_000 * (1 + at)), &mut out);
+    }
+    assert_eq!(**sleeper.membership(), last);
+    assert_eq!(sleeper.index(), Some(ReplicaId(1)), "it has another place");
+    // A removed one is led up to the end of the last configuration that it was in.
+    let mut removed = replica(0, &group());
+    let mut left = Vec::new();
+    for proof in &proofs {
+        left = hear(&mut removed, 1, Message::Proofs(vec![proof.clone()]));
+        removed.on_round(Millis(0), &mut left);
+        removed.on_round(Millis(100_000), &mut left);
+        if left.iter().any(|step| matches!(step, Step::Retire { .. })) {
+            break;
+        }
+    }
+    let Some(Step::Retire { membership }) =
+        left.iter().find(|step| matches!(step, Step::Retire { .. }))
+    else {
+        panic!("{left:?}")
+    };
+    assert_eq!(membership.epoch, Epoch(4));
+    assert_eq!((removed.index(), removed.is_admitted()), (None, false));
+    let mut out = Vec::new();
+    removed.on_round(Millis(200_000), &mut out);
+    assert_eq!(out, [], "it asks for nothing");
+    let at = shown(&mut removed, 1, 0);
+    assert_eq!(at, [proofs[1].clone(), proofs[3].clone()], "and still shows the way");
+}
+
+#[test]
+fn a_link_convinces_only_as_what_its_signers_saw() {
+    let group = group();
+    let second = next(&first(), &[0, 1, 3]);
+    let good = link(&group, &second, &[0, 1]);
+    assert!(good.is_valid(&group, &Keys(&group)));
+    let refused = |alter: &dyn Fn(&mut Proof)| {
+        let mut altered = good.clone();
+        alter(&mut altered);
+        assert!(!altered.is_valid(&group, &Keys(&group)), "{altered:?}");
+    };
+    refused(&|it| it.next = None);
+    refused(&|it| it.handover.next = None);
+    refused(&|it| it.signatures.truncate(1));
+    refused(&|it| it.signatures[1] = it.signatures[0]);
+    refused(&|it| it.handover.lives.truncate(2));
+    // Another configuration than they signed for, be it a key or an address of it.
+    refused(&|it| it.next = Some(Arc::new(next(&first(), &[0, 1, 2]))));
+    let moved = |it: &mut Proof| {
+        let mut other = second.clone();
+        other.members[0].address.push('1');
+        it.next = Some(Arc::new(other));
+    };
+    refused(&moved);
+    // Nobody skips a configuration, or takes one that no group can have, whoever signs it.
+    let third = next(&second, &[0, 1, 3]);
+    let too_few = Configuration { f: 2, ..second.clone() };
+    let other_group = {
+        let mut other = second.clone();
+        other.group.0[0] ^= 1;
+        other
+    };
+    for wrong in [third, too_few, other_group] {
+        assert!(!link(&group, &wrong, &[0, 1, 2]).is_valid(&group, &Keys(&group)));
+    }
+    // A group that nobody stated has none that comes next.
+    let unstated = Membership { stated: None, ..group.clone() };
+    assert!(!good.is_valid(&unstated, &Keys(&unstated)));
+}
+
+/// Their old keys prove nothing about what came later, even together.
+#[test]
+fn former_members_prove_nothing() {
+    let (proofs, last) = chain();
+    let former = {
+        let second = next(&first(), &[0, 1, 2]);
+        Membership { epoch: last.epoch, ..second.after(&proofs[1].handover) }
+    };
+    let forged = next(last.stated.as_ref().expect("it is stated"), &[0]);
+    let forged = Configuration { f: 0, ..forged };
+    // With the keys of the second configuration, all of which the adversary has.
+    for said_of in [&former, &last] {
+        let mut proof = link(said_of, &forged, &[0, 1, 2]);
+        let statement = proof.handover.statement(said_of);
+        for (by, signature) in &mut proof.signatures {
+            *signature = sign(&former.members[usize::from(by.0)].signing, &statement);
+        }
+        assert!(!proof.is_valid(&last, &Keys(&last)));
+    }
+    let honest = link(&last, &forged, &[0, 1, 2]);
+    assert!(honest.is_valid(&last, &Keys(&last)), "it is the keys that are refused");
+}
+
+#[test]
+fn one_message_holds_a_bounded_part_of_the_chain() {
+    let mut guide = replica(1, &group());
+    let mut at = group();
+    for _ in 0..HANDOVERS_SENT_MAX + 6 {
+        let stated = next(at.stated.as_ref().expect("it is stated"), &[0, 1, 2]);
+        let link = link(&at, &stated, &[0, 2]);
+        at = stated.after(&link.handover);
+        hear(&mut guide, 2, Message::Proofs(vec![link]));
+        let mut out = Vec::new();
+        guide.on_round(Millis(0), &mut out);
+        guide.on_round(Millis(100_000), &mut out);
+    }
+    assert_eq!(guide.links().len(), HANDOVERS_SENT_MAX + 6);
+    assert_eq!(shown(&mut guide, 0, 0).len(), HANDOVERS_SENT_MAX);
+}
