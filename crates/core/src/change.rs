@@ -40,6 +40,14 @@ impl Change {
     pub fn digest(&self) -> Digest {
         Hasher::new("pentarchy change").bytes(&self.to_bytes()).finish()
     }
+
+    /// Whether it can never take effect any more, in a group that is in the configuration of this
+    /// number, has withdrawn so much of what was proposed for it, and has come to this agreed time.
+    #[must_use]
+    pub const fn is_void(&self, number: u64, withdrawn: u32, now: Millis) -> bool {
+        let is_over = now.0 >= self.expires.0 || withdrawn > self.attempt;
+        self.next.number <= number || (self.next.number == number + 1 && is_over)
+    }
 }
 
 impl Wire for Change {

@@ -139,6 +139,12 @@ impl Executor {
         self.executed
     }
 
+    /// The agreed time of that slot.
+    #[must_use]
+    pub const fn time(&self) -> Millis {
+        self.time
+    }
+
     /// Requests executed by this executor, not counting what a snapshot brought.
     #[must_use]
     pub const fn requests(&self) -> u64 {

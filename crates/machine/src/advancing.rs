@@ -184,7 +184,7 @@ impl<D: Disk> Machine<'_, D> {
         }
     }
 
-    fn tell(&self, to: ReplicaSet, message: &Message, driver: &mut impl Driver) {
+    pub(crate) fn tell(&self, to: ReplicaSet, message: &Message, driver: &mut impl Driver) {
         let bytes = message.to_bytes();
         for peer in to.iter() {
             driver.send_peer(peer, "epochs", |to| {

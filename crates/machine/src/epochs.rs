@@ -1,12 +1,14 @@
 //! The epochs of a replica, and what each begins with.
 
 use crate::factory::{EpochFactory, Split, Started};
+use pentarchy_core::change::Petition;
 use pentarchy_core::epochs::{Admission, Epochs, Step};
 use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Memory, Rules};
 use pentarchy_core::request::{Draft, Envelope, Request};
+use pentarchy_core::wire::Wire as _;
 use std::sync::Arc;
 
 /// First byte of a peer's message: a [`Message`](pentarchy_core::epochs::Message) follows.
@@ -20,11 +22,11 @@ pub struct EpochManager<'f> {
     /// They are ahead of the core that runs until the present event is dealt with.
     pub epochs: Epochs,
     pub(crate) factory: Box<dyn EpochFactory + 'f>,
-    /// Authenticates the request to be admitted.
+    /// Authenticates what it asks of its group.
     sealer: Sealer,
-    me: ClientId,
+    pub(crate) me: ClientId,
     pub(crate) life: Life,
-    /// The number of the last request to be admitted.
+    /// The number of the last request to the group.
     asked: u64,
     pub(crate) steps: Vec<Step>,
     /// To be started when the present event is dealt with.
@@ -50,9 +52,15 @@ impl<'f> EpochManager<'f> {
 
     /// A request under this replica's key to count by the device that it has now.
     pub(crate) fn admission(&mut self, now: Millis) -> Arc<Envelope> {
-        self.asked = now.0.max(self.asked + 1);
         let Membership { epoch, configuration, .. } = **self.epochs.membership();
-        let operation = Admission { epoch, configuration, life: self.life }.to_operation();
+        let admission = Admission { epoch, configuration, life: self.life };
+        self.seal(&Petition::Admit(admission), now)
+    }
+
+    /// What this replica asks of its group, under its identity key.
+    pub(crate) fn seal(&mut self, petition: &Petition, now: Millis) -> Arc<Envelope> {
+        self.asked = now.0.max(self.asked + 1);
+        let operation = petition.to_bytes();
         let request = Request { number: self.asked, operation };
         let requests = vec![request];
         let draft = Draft { client: self.me, floor: self.asked, events: None, requests };

@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 use pentarchy_core::auth::Verifier;
+use pentarchy_core::change::Change;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::ReplicaSet;
-use pentarchy_core::membership::Membership;
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::protocol::{BadRecord, Memory};
 use std::sync::Arc;
 
@@ -44,11 +46,32 @@ pub trait EpochFactory: Send {
         None
     }
 
+    /// Makes, durably, what this replica needs in the next configuration, unless it is there. None
+    /// as long as it is being made, and in hosts whose keys never change.
+    fn prepare(&mut self, change: &Change, digest: &Digest) -> Option<Prepared> {
+        let _ = (change, digest);
+        None
+    }
+
+    /// What was made for changes that are void can go.
+    fn forget_prepared(&mut self, is_void: &dyn Fn(&Change) -> bool) {
+        let _ = is_void;
+    }
+
     /// Whether these are records of such a core.
     ///
     /// # Errors
     /// [`BadRecord`] names the first that is not.
     fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord>;
+}
+
+/// What a replica has for the next configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prepared {
+    /// The public key under which it is to sign.
+    pub signing: [u8; 32],
+    /// The life of its device that is to count.
+    pub life: Life,
 }
 
 /// A core that was started.

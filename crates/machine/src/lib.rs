@@ -22,6 +22,7 @@
 //! | `replies`, `speculation` | what clients are told of what was executed |
 //! | `transfers`, `spooling`, `divergence` | states |
 //! | `epochs`, `advancing`, `factory` | from epoch to epoch, and what makes what changes then |
+//! | `changing` | getting ready for the next configuration |
 //! | `wedging`, `authority` | the end of an epoch by the word of a service outside |
 //! | `beginning` | how a replica begins |
 //! | `resuming`, `asking`, `seen` | what it asks before it speaks again, and tells who asks |
@@ -53,6 +54,7 @@ pub mod approach;
 mod asking;
 mod authority;
 mod beginning;
+mod changing;
 mod checking;
 pub mod counters;
 mod divergence;
@@ -94,7 +96,7 @@ pub use beginning::{BeginError, Beginning, Begun, Kept};
 pub use driver::{Driver, HangUp, Kind, Pause, Work};
 pub use engine::{Engine, EngineParts, PROTOCOL, ROUND_MS};
 pub use epochs::{EPOCHS, EpochManager, Sealer};
-pub use factory::{EpochFactory, OneEpoch, Split, Started};
+pub use factory::{EpochFactory, OneEpoch, Prepared, Split, Started};
 pub use halt::Halt;
 pub use limits::HostLimits;
 pub use machine::{Machine, MachineParts};

@@ -2,6 +2,7 @@
 
 use crate::admission::Admission;
 use crate::approach::Approach;
+use crate::changing::SaidReady;
 use crate::divergence::Divergence;
 use crate::driver::Driver;
 use crate::engine::{Engine, ROUND_MS};
@@ -57,6 +58,8 @@ pub struct Machine<'f, D> {
     pub(crate) cache: Option<Box<dyn StateCache>>,
     /// What it has seen of the others, for operators.
     pub(crate) others: Others,
+    /// What it has said about a pending change.
+    pub(crate) said_ready: SaidReady,
     pub(crate) admission: Admission,
     /// What peers sent and nobody has looked at.
     pub(crate) inbound: Inbound,
@@ -140,6 +143,7 @@ impl<'f, D: Disk> Machine<'f, D> {
             resuming: parts.resuming,
             cache: parts.cache,
             others: Others::default(),
+            said_ready: SaidReady::default(),
             admission: Admission::default(),
             inbound: Inbound::default(),
             replies: Replies::new(parts.limits),
@@ -355,6 +359,7 @@ impl<'f, D: Disk> Machine<'f, D> {
         self.check_service()?;
         self.cool_cached();
         self.on_epochs_round(now, driver)?;
+        self.get_ready(now, driver)?;
         self.asked.clear();
         self.transfer.on_round(Millis(self.engine.now_ms), &mut self.steps);
         self.carry_out_transfer(driver)?;

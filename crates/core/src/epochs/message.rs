@@ -25,7 +25,7 @@ pub enum Message {
     Vote(Handover, Signature),
     /// How epochs ended, one after the other.
     Proofs(Vec<Proof>),
-    /// Have this ordered: its author asks to be admitted.
+    /// Have this ordered: its author asks something of the group, such as to be admitted.
     Admit(Arc<Envelope>),
 }
 

@@ -4,6 +4,7 @@
 use super::delta;
 use super::entry::{self, CERTIFIED, EPOCH, ISSUED, MEMORY, RECORD, STABLE, STATE};
 use bytes::Bytes;
+use pentarchy_core::configuration::Configuration;
 use pentarchy_core::counter::{Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Slot};
@@ -61,6 +62,7 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
             let configuration = Digest::decode(&mut from)?;
             let base = Base::decode(&mut from)?;
             let members = from.sequence::<Life>(REPLICAS_MAX)?.len();
+            let later = from.option::<Configuration>()?;
             from.option::<pentarchy_core::epochs::Proof>()?;
             let mark = match kind {
                 EPOCH => None,
@@ -76,7 +78,10 @@ pub fn describe(kind: u8, body: &Bytes) -> Result<Described, Malformed> {
                 lane => format!(", {lane}"),
             };
             let slot = base.slot;
-            let began = format!("{members} members of {configuration} from {slot} on{lane}");
+            let number = later.map_or(0, |later| later.number);
+            let began = format!(
+                "{members} members of configuration {number} ({configuration}) from {slot} on{lane}"
+            );
             match mark {
                 None => ("epoch", began),
                 Some((slot, _)) => ("stable", format!("{slot}, with records {needed} on; {began}")),

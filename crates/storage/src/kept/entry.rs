@@ -2,6 +2,7 @@
 
 use super::delta::Delta;
 use bytes::Bytes;
+use pentarchy_core::configuration::Configuration;
 use pentarchy_core::counter::{Instance, Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof};
@@ -184,6 +185,7 @@ pub fn seal_epoch(
     membership.configuration.encode(&mut to);
     membership.base.encode(&mut to);
     to.sequence(&membership.members.iter().map(Member::life).collect::<Vec<_>>());
+    to.option(later_configuration(membership));
     to.option(proof);
     if let Some(Mark { slot, needed }) = mark {
         slot.encode(&mut to);
@@ -194,6 +196,12 @@ pub fn seal_epoch(
         parts_of(needed, membership.lane).for_each(|needed| to.u64(needed));
     }
     (if mark.is_some() { STABLE } else { EPOCH }, to.into_vec())
+}
+
+/// The configuration, if it is not the one with which the group began: that one is in everybody's
+/// file.
+fn later_configuration(membership: &Membership) -> Option<&Configuration> {
+    membership.stated.as_deref().filter(|stated| stated.number > 0)
 }
 
 /// Most groups do not split their order: only where it is split, that is said.
@@ -253,8 +261,9 @@ pub enum Opened {
     Epoch(Arc<Membership>, Option<Proof>, Option<Mark>),
 }
 
-/// Opens a record. `first` is the group as it began: members keep their keys. How the order is
-/// split, and the digest of the configuration, are as the record says.
+/// Opens a record. `first` is the group as it began: members keep their keys within a
+/// configuration, and of a later configuration the record has all. How the order is split, and the
+/// digest of the configuration, are as the record says.
 pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, Malformed> {
     let mut from = Reader::new(body);
     let epoch = Epoch::decode(&mut from)?;
@@ -279,6 +288,7 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
             let configuration = Digest::decode(&mut from)?;
             let base = Base::decode(&mut from)?;
             let lives: Vec<Life> = from.sequence(REPLICAS_MAX)?;
+            let later: Option<Configuration> = from.option()?;
             let proof = from.option()?;
             let mark = match kind {
                 EPOCH => None,
@@ -288,10 +298,14 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
             let needed =
                 mark.map(|(_, lowest)| open_needed(&mut from, lowest, lane)).transpose()?;
             let mark = mark.zip(needed).map(|((slot, _), needed)| Mark { slot, needed });
-            let is_same = configuration == first.configuration;
-            // Of a group with another configuration no more is read than that it is another one.
-            let membership =
-                if is_same { membership(first, epoch, base, lives)? } else { first.clone() };
+            let membership = match later {
+                Some(later) => of_later(&later, epoch, base, lives)?,
+                None if configuration == first.configuration => {
+                    membership(first, epoch, base, lives)?
+                }
+                // Of another group no more is read than that it is another one.
+                None => first.clone(),
+            };
             let is_said = (lane, configuration) == (membership.lane, membership.configuration);
             let said = || Arc::new(Membership { lane, configuration, ..(*membership).clone() });
             Opened::Epoch(if is_said { membership } else { said() }, proof, mark)
@@ -300,6 +314,21 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
     };
     from.finish()?;
     Ok(opened)
+}
+
+/// In an epoch of a later configuration than the first one.
+fn of_later(
+    configuration: &Configuration,
+    epoch: Epoch,
+    base: Base,
+    lives: Vec<Life>,
+) -> Result<Arc<Membership>, Malformed> {
+    let before = epoch.0.checked_sub(1).map(Epoch).ok_or(Malformed)?;
+    if lives.len() != configuration.members.len() || configuration.check().is_err() {
+        return Err(Malformed);
+    }
+    let handover = Handover { epoch: before, base, lives, next: None };
+    Ok(Arc::new(configuration.after(&handover)))
 }
 
 fn membership(

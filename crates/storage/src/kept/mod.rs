@@ -326,7 +326,9 @@ impl Kept {
         if membership.lane != first.lane {
             return Err(StorageError::Split { found: membership.lane, asked: first.lane });
         }
-        if membership.configuration != first.configuration {
+        // Of later configurations the log knows more than anybody's file.
+        let is_first = membership.stated.as_ref().is_none_or(|stated| stated.number == 0);
+        if is_first && membership.configuration != first.configuration {
             let (found, asked) = (membership.configuration, first.configuration);
             return Err(StorageError::OtherConfiguration { found, asked });
         }
