@@ -118,7 +118,7 @@ impl RealDevices {
             match self.counter {
                 Counter::Trinx => Arc::new(OrderCheck::new(&SECRET, &membership)),
                 Counter::Usig | Counter::Unbound => {
-                    Arc::new(Check::mac(&SECRET, usig::context(&membership.domain())))
+                    Arc::new(Check::mac(&SECRET, usig::context_of(&membership.epoch_id())))
                 }
             }
         });

@@ -72,7 +72,7 @@ impl Check {
     /// hurts nobody but itself.
     #[must_use]
     pub fn for_epoch(&self, membership: &Membership) -> Self {
-        let context = usig::context(&membership.domain());
+        let context = usig::context_of(&membership.epoch_id());
         let keys = match &self.keys {
             Keys::Mac(key) => Keys::Mac(key.clone()),
             Keys::Signature(_) => {
@@ -89,7 +89,7 @@ impl Check {
     /// [`BadDeviceKey`] also if the membership's devices certify with MACs.
     pub fn signature_of(membership: &Membership) -> Result<Self, BadDeviceKey> {
         let keys: Vec<[u8; 32]> = membership.members.iter().map(|m| m.device_key).collect();
-        Self::signature(&keys, usig::context(&membership.domain()))
+        Self::signature(&keys, usig::context_of(&membership.epoch_id()))
     }
 
     /// Checks the requests of the clients of this group. None if the devices share no secret with

@@ -35,8 +35,14 @@ const TAG: &[u8; 16] = b"pentarchy usig 1";
 const SESSION_TAG: &[u8; 16] = b"pentarchy sess 1";
 const STATEMENT_BYTES: usize = 16 + 32 + 2 + 8 + 16 + 16 + 32;
 
-/// The group, configuration and epoch to which certificates are bound, from the membership's
-/// domain.
+/// The group, configuration and epoch to which certificates are bound. How the order is split is no
+/// part of it: of all that a device certifies, only the digests name a lane.
+#[must_use]
+pub fn context_of(epoch: &EpochId) -> Digest {
+    context(&Domain::new(epoch))
+}
+
+/// The same, from the domain of an epoch.
 #[must_use]
 pub fn context(domain: &Domain) -> Digest {
     domain.statement("usig").finish()
@@ -151,7 +157,7 @@ impl Device {
     /// A device that has certified nothing, in an epoch of a group.
     #[must_use]
     pub fn new(epoch: EpochId, replica: ReplicaId, incarnation: Incarnation, key: Key) -> Self {
-        let context = context(&Domain::new(&epoch));
+        let context = context_of(&epoch);
         let (last, committed, recent) = (START, START, [None; REPEATABLE]);
         Self { epoch, context, replica, incarnation, key, last, committed, recent }
     }
@@ -164,7 +170,7 @@ impl Device {
     pub fn begin_epoch(&mut self, epoch: &EpochId) -> Result<(), Refused> {
         if epoch.group == self.epoch.group && epoch.epoch > self.epoch.epoch {
             self.epoch = *epoch;
-            self.context = context(&Domain::new(epoch));
+            self.context = context_of(epoch);
             (self.last, self.committed, self.recent) = (START, START, [None; REPEATABLE]);
         }
         if *epoch == self.epoch { Ok(()) } else { Err(Refused::Spent) }

@@ -7,10 +7,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use pentarchy_core::counter::{
     Certificate, Instance, Memory, Position, Refused, Statement, Ui, Usig,
 };
-use pentarchy_core::digest::{Digest, Domain, EpochId};
+use pentarchy_core::digest::{Digest, EpochId};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
-use pentarchy_trusted::usig::{Claim, REPEATABLE, START, context, statement};
+use pentarchy_trusted::usig::{Claim, REPEATABLE, START, context_of, statement};
 use sha2::Sha256;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,7 +108,7 @@ impl Mutant {
             Bug::SealsNoConfiguration => epoch.configuration = Digest::default(),
             _ => {}
         }
-        let context = context(&Domain::new(&epoch));
+        let context = context_of(&epoch);
         mac.update(&statement(&context, by, &sealed, digest));
         mac.finalize().into_bytes().into()
     }

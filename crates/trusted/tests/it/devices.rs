@@ -5,7 +5,7 @@ use crate::{EPOCH, REPLICAS, SECRET, device_keys, membership, signing};
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::authenticator::Authenticator as _;
 use pentarchy_core::counter::{Position, Ui, Usig};
-use pentarchy_core::digest::{Digest, Domain};
+use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_crypto::authenticator::Authenticator;
@@ -46,7 +46,7 @@ fn certificates_are_bound_to_their_context() {
     let ui = mac_device(ReplicaId(0), Incarnation(1))
         .create(Position::new(View(0), 3), &DIGEST)
         .unwrap();
-    let context = usig::context(&Domain::new(&EPOCH));
+    let context = usig::context_of(&EPOCH);
     assert!(Check::mac(&SECRET, context).check(ReplicaId(0), &ui, &DIGEST));
     assert!(!Check::mac(&SECRET, Digest([8; 32])).check(ReplicaId(0), &ui, &DIGEST));
     assert!(!Check::mac(&[8; 32], context).check(ReplicaId(0), &ui, &DIGEST));
