@@ -25,8 +25,10 @@ pub fn mac_device(replica: ReplicaId, incarnation: Incarnation) -> InProcess {
 
 #[test]
 fn the_mac_device_keeps_the_contract() {
-    let make =
-        |replica, incarnation| -> Box<dyn Usig> { Box::new(mac_device(replica, incarnation)) };
+    let make = |group: &Membership, replica, life| -> Box<dyn Usig> {
+        let identity = DeviceIdentity::chosen(life, None);
+        Box::new(InProcess::mac(&SECRET, group.epoch_id(), replica, identity).unwrap())
+    };
     contract(&make, &membership(&[[0; 32]; REPLICAS as usize]))
         .unwrap_or_else(|broken| panic!("{broken}"));
 }
@@ -34,9 +36,9 @@ fn the_mac_device_keeps_the_contract() {
 #[test]
 fn the_signing_device_keeps_the_contract() {
     let keys = device_keys();
-    let make = |replica, incarnation| -> Box<dyn Usig> {
-        let identity = signing(replica, incarnation);
-        Box::new(InProcess::signature(&keys, EPOCH, replica, identity).unwrap())
+    let make = |group: &Membership, replica, life| -> Box<dyn Usig> {
+        let identity = signing(replica, life);
+        Box::new(InProcess::signature(&keys, group.epoch_id(), replica, identity).unwrap())
     };
     contract(&make, &membership(&keys)).unwrap_or_else(|broken| panic!("{broken}"));
 }
