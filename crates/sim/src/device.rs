@@ -36,6 +36,8 @@ pub enum DeviceFault {
 #[derive(Clone)]
 pub struct SimDevice {
     by: Certifier,
+    /// Of its epoch. A simulated group begins with none.
+    configuration: Digest,
     crypto: Arc<Crypto>,
     last: Position,
     committed: Position,
@@ -65,6 +67,7 @@ impl SimDevice {
         let start = crypto.counter().start();
         Self {
             by: Certifier { replica, instance: Instance::FIRST, incarnation, epoch: Epoch(0) },
+            configuration: Digest::default(),
             crypto,
             last: start,
             committed: start,
@@ -162,13 +165,15 @@ impl SimDevice {
     }
 
     fn go_over_to(&mut self, membership: &Membership) -> Result<(), Refused> {
-        if membership.epoch < self.by.epoch {
+        let Membership { epoch, configuration, .. } = *membership;
+        if epoch < self.by.epoch {
             return Err(Refused::Spent);
         }
-        if membership.epoch == self.by.epoch {
-            return Ok(());
+        if epoch == self.by.epoch {
+            let same = configuration == self.configuration;
+            return if same { Ok(()) } else { Err(Refused::Spent) };
         }
-        self.by.epoch = membership.epoch;
+        (self.by.epoch, self.configuration) = (epoch, configuration);
         let start = self.crypto.counter().start();
         (self.last, self.committed) = (start, start);
         if let Some(earlier) = &mut self.earlier {
@@ -357,8 +362,16 @@ mod tests {
         assert!(!device.verify(ReplicaId(1), &before, &a), "bound to its epoch");
         device.begin_epoch(&second).unwrap();
         assert_eq!(device.create(at(0, 3), &a), Err(Refused::Spent), "once in each epoch");
+        let configuration = Digest::of(b"other keys");
+        let changed = Membership { configuration, ..second.clone() };
+        assert_eq!(device.begin_epoch(&changed), Err(Refused::Spent), "one in each epoch");
+        device.begin_epoch(&second).unwrap();
         assert_eq!(device.begin_epoch(&first), Err(Refused::Spent));
         assert_eq!(device.certifier().epoch, Epoch(1));
+        let third = Membership { epoch: Epoch(2), ..changed };
+        device.begin_epoch(&third).unwrap();
+        let back = Membership { configuration: second.configuration, ..third };
+        assert_eq!(device.begin_epoch(&back), Err(Refused::Spent));
     }
 
     #[test]
