@@ -36,6 +36,8 @@ pub enum DeviceFault {
 #[derive(Clone)]
 pub struct SimDevice {
     by: Certifier,
+    /// Of its epoch. A simulated group begins with none.
+    configuration: Digest,
     crypto: Arc<Crypto>,
     last: Position,
     committed: Position,
@@ -65,6 +67,7 @@ impl SimDevice {
         let start = crypto.counter().start();
         Self {
             by: Certifier { replica, instance: Instance::FIRST, incarnation, epoch: Epoch(0) },
+            configuration: Digest::default(),
             crypto,
             last: start,
             committed: start,
@@ -138,13 +141,9 @@ impl SimDevice {
         if mutant!("device.certifies-twice") { position < self.last } else { position <= self.last }
     }
 
-    /// The same device, but it lies if `fault` is [`DeviceFault::RollBack`]. A device of production
-    /// does not, so a device with any fault has none beside it.
+    /// The same device, but it lies if `fault` is [`DeviceFault::RollBack`].
     #[must_use]
-    pub fn with(mut self, fault: DeviceFault) -> Self {
-        if fault != DeviceFault::None {
-            self.shadow = Shadow::none();
-        }
+    pub fn with(self, fault: DeviceFault) -> Self {
         let start = self.crypto.counter().start();
         let earlier = (fault == DeviceFault::RollBack).then(|| vec![(start, start)]);
         Self { earlier, ..self }
@@ -162,13 +161,15 @@ impl SimDevice {
     }
 
     fn go_over_to(&mut self, membership: &Membership) -> Result<(), Refused> {
-        if membership.epoch < self.by.epoch {
+        let Membership { epoch, configuration, .. } = *membership;
+        if epoch < self.by.epoch {
             return Err(Refused::Spent);
         }
-        if membership.epoch == self.by.epoch {
-            return Ok(());
+        if epoch == self.by.epoch {
+            let same = configuration == self.configuration;
+            return if same { Ok(()) } else { Err(Refused::Spent) };
         }
-        self.by.epoch = membership.epoch;
+        (self.by.epoch, self.configuration) = (epoch, configuration);
         let start = self.crypto.counter().start();
         (self.last, self.committed) = (start, start);
         if let Some(earlier) = &mut self.earlier {
@@ -250,15 +251,17 @@ impl Usig for SimDevice {
     fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
         self.answers()?;
         let made = self.certify(position, digest);
-        self.shadow.create((position, digest), &made, self.crypto.real());
+        self.shadow.create((position, digest), &made);
         made
     }
 
     fn mac(&mut self, digest: &Digest) -> Result<TrustedMac, Refused> {
         self.answers()?;
-        let mac = self.crypto.mac_by(self.by, digest);
-        self.shadow.mac(digest, &mac, self.crypto.real());
-        Ok(mac)
+        let is_trinx = self.counter() == Counter::Trinx;
+        let mac = is_trinx.then(|| self.crypto.mac_by(self.by, digest));
+        let made = mac.ok_or(Refused::Unavailable);
+        self.shadow.mac(digest, &made);
+        made
     }
 
     fn memory(&self) -> Option<Memory> {
@@ -357,8 +360,16 @@ mod tests {
         assert!(!device.verify(ReplicaId(1), &before, &a), "bound to its epoch");
         device.begin_epoch(&second).unwrap();
         assert_eq!(device.create(at(0, 3), &a), Err(Refused::Spent), "once in each epoch");
+        let configuration = Digest::of(b"other keys");
+        let changed = Membership { configuration, ..second.clone() };
+        assert_eq!(device.begin_epoch(&changed), Err(Refused::Spent), "one in each epoch");
+        device.begin_epoch(&second).unwrap();
         assert_eq!(device.begin_epoch(&first), Err(Refused::Spent));
         assert_eq!(device.certifier().epoch, Epoch(1));
+        let third = Membership { epoch: Epoch(2), ..changed };
+        device.begin_epoch(&third).unwrap();
+        let back = Membership { configuration: second.configuration, ..third };
+        assert_eq!(device.begin_epoch(&back), Err(Refused::Spent));
     }
 
     #[test]

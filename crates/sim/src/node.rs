@@ -141,7 +141,7 @@ impl Parts<'_> {
 /// The life of a replica's devices.
 #[must_use]
 pub fn life_of(device: &SharedDevice) -> Life {
-    let incarnation = device.lock().expect("a device does not panic").incarnation();
+    let incarnation = device.lock().expect("a panic ends the world").incarnation();
     Life { incarnation, device_key: [0; 32] }
 }
 
@@ -223,13 +223,13 @@ impl<'f> ReplicaNode<'f> {
 
     /// Its counter does not answer any more.
     pub fn lose_counter(&self) {
-        self.watch.device.lock().expect("a device does not panic").fail();
+        self.watch.device.lock().expect("a panic ends the world").fail();
     }
 
     /// Whether its counter does not answer any more, and whether it was asked since then.
     #[must_use]
     pub fn counter_failure(&self) -> (bool, bool) {
-        self.watch.device.lock().expect("a device does not panic").failure()
+        self.watch.device.lock().expect("a panic ends the world").failure()
     }
 
     /// What its clocks show: one that nobody can set, and the time of day.

@@ -22,6 +22,7 @@ pub use pentarchy_core::counter::REPEATABLE;
 use pentarchy_core::counter::{Certificate, Instance, Memory, Position, Refused, Statement, Ui};
 use pentarchy_core::digest::{Digest, Domain, EpochId};
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use pentarchy_core::mutant;
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
@@ -35,8 +36,14 @@ const TAG: &[u8; 16] = b"pentarchy usig 1";
 const SESSION_TAG: &[u8; 16] = b"pentarchy sess 1";
 const STATEMENT_BYTES: usize = 16 + 32 + 2 + 8 + 16 + 16 + 32;
 
-/// The group, configuration and epoch to which certificates are bound, from the membership's
-/// domain.
+/// The group, configuration and epoch to which certificates are bound. How the order is split is no
+/// part of it: of all that a device certifies, only the digests name a lane.
+#[must_use]
+pub fn context_of(epoch: &EpochId) -> Digest {
+    context(&Domain::new(epoch))
+}
+
+/// The same, from the domain of an epoch.
 #[must_use]
 pub fn context(domain: &Domain) -> Digest {
     domain.statement("usig").finish()
@@ -151,7 +158,7 @@ impl Device {
     /// A device that has certified nothing, in an epoch of a group.
     #[must_use]
     pub fn new(epoch: EpochId, replica: ReplicaId, incarnation: Incarnation, key: Key) -> Self {
-        let context = context(&Domain::new(&epoch));
+        let context = context_of(&epoch);
         let (last, committed, recent) = (START, START, [None; REPEATABLE]);
         Self { epoch, context, replica, incarnation, key, last, committed, recent }
     }
@@ -164,7 +171,7 @@ impl Device {
     pub fn begin_epoch(&mut self, epoch: &EpochId) -> Result<(), Refused> {
         if epoch.group == self.epoch.group && epoch.epoch > self.epoch.epoch {
             self.epoch = *epoch;
-            self.context = context(&Domain::new(epoch));
+            self.context = context_of(epoch);
             (self.last, self.committed, self.recent) = (START, START, [None; REPEATABLE]);
         }
         if *epoch == self.epoch { Ok(()) } else { Err(Refused::Spent) }
@@ -181,7 +188,7 @@ impl Device {
     /// # Errors
     /// [`Refused::Spent`] if the position is not above all before, and not a remembered repetition.
     pub fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
-        if position <= self.last {
+        if position <= self.last && !mutant!("trusted.certifies-twice") {
             let same = |(claim, of): &&(Claim, Digest)| claim.position == position && of == digest;
             let (claim, _) = self.recent.iter().flatten().find(same).ok_or(Refused::Spent)?;
             return Ok(self.certify(claim, digest));

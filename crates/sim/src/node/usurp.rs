@@ -57,7 +57,7 @@ impl Usurping {
         match self.rng.below(6) {
             0 => Message::At {
                 epoch: Epoch(self.rng.below(own.membership.epoch.0 + 3)),
-                configuration: own.membership.configuration,
+                configuration: self.configuration(own),
             },
             1 => self.ask(own),
             2 => {
@@ -68,6 +68,15 @@ impl Usurping {
             3 => self.false_proofs(own),
             _ if !self.heard.is_empty() => self.rng.pick(&self.heard).clone(),
             _ => self.ask(own),
+        }
+    }
+
+    /// The group's, or one that it never had. That is drawn aside, and changes no other choice.
+    fn configuration(&self, own: &Own<'_>) -> Digest {
+        let mut aside = Rng::new(self.rng.clone().next_u64().rotate_left(23));
+        match aside.percent(40) {
+            true => Digest::of(b"another configuration"),
+            false => own.membership.configuration,
         }
     }
 
@@ -171,5 +180,25 @@ impl ReplicaNode<'_> {
             let packet = Packet::Epochs(bytes.clone());
             out.push(Act::Send { to: Address::Replica(peer), packet });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_usurper_names_the_configuration_of_its_group_and_others() {
+        let (membership, crypto) = (crate::world::membership(1, 3, 1), Crypto::new(1, 3, 1));
+        let own = Own { id: ReplicaId(0), crypto: &crypto, membership: &membership };
+        let mut usurping = Usurping::new(Rng::new(1), 0);
+        let is_its_own = |message| match message {
+            Message::At { configuration, .. } => Some(configuration == membership.configuration),
+            _ => None,
+        };
+        let said: BTreeSet<bool> =
+            (0..100).filter_map(|_| is_its_own(usurping.make_up(&own))).collect();
+        assert_eq!(said, BTreeSet::from([false, true]));
     }
 }

@@ -10,7 +10,7 @@ use crate::identity::DeviceIdentity;
 use crate::usig::{self, Device, GroupKey, Key};
 use ed25519_dalek::SigningKey;
 use pentarchy_core::counter::{Memory, Position, Refused, Ui, Usig};
-use pentarchy_core::digest::{Digest, Domain, EpochId};
+use pentarchy_core::digest::{Digest, EpochId};
 use pentarchy_core::ids::{Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
@@ -68,7 +68,7 @@ impl InProcess {
             return Err(BadDevice::WrongKind);
         }
         let key = Key::Group(GroupKey::new(group_secret));
-        let context = usig::context(&Domain::new(&epoch));
+        let context = usig::context_of(&epoch);
         let check = Arc::new(Check::mac(group_secret, context));
         let device = Device::new(epoch, me, identity.incarnation(), key);
         Ok(Self { device, check })
@@ -86,7 +86,7 @@ impl InProcess {
         identity: DeviceIdentity,
     ) -> Result<Self, BadDevice> {
         let key = Key::Own(SigningKey::from_bytes(identity.seed().ok_or(BadDevice::WrongKind)?));
-        let context = usig::context(&Domain::new(&epoch));
+        let context = usig::context_of(&epoch);
         let check = Check::signature(device_keys, context).map_err(BadDevice::Key)?;
         let device = Device::new(epoch, me, identity.incarnation(), key);
         Ok(Self { device, check: Arc::new(check) })

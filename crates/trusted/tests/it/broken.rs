@@ -2,15 +2,15 @@
 //! law that finds it.
 
 use crate::contract::{Broken, contract};
-use crate::{EPOCH, REPLICAS, SECRET, membership};
+use crate::{REPLICAS, SECRET, membership};
 use hmac::{Hmac, KeyInit, Mac};
 use pentarchy_core::counter::{
     Certificate, Instance, Memory, Position, Refused, Statement, Ui, Usig,
 };
-use pentarchy_core::digest::{Digest, Domain, EpochId};
-use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
+use pentarchy_core::digest::{Digest, EpochId};
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
-use pentarchy_trusted::usig::{Claim, REPEATABLE, START, context, statement};
+use pentarchy_trusted::usig::{Claim, REPEATABLE, START, context_of, statement};
 use sha2::Sha256;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +58,16 @@ enum Bug {
     SealsNoConfiguration,
     /// Goes to another configuration within an epoch.
     SwapsConfigurations,
+    /// Stays under its first configuration in all epochs.
+    KeepsConfiguration,
+    /// Goes to no other configuration.
+    RefusesConfigurations,
+    /// Also believes what was said under its first configuration.
+    BelievesFirstConfiguration,
+    /// Leaves the group out of what it seals.
+    SealsNoGroup,
+    /// Goes over to another group.
+    SwapsGroups,
     /// Takes a memory and goes on from the beginning.
     RestoresNothing,
     /// Takes over where it was and not what it had committed to.
@@ -79,6 +89,7 @@ struct Mutant {
     bug: Bug,
     replica: ReplicaId,
     incarnation: Incarnation,
+    first: EpochId,
     epoch: EpochId,
     last: Position,
     committed: Position,
@@ -86,13 +97,32 @@ struct Mutant {
 }
 
 impl Mutant {
-    fn new(bug: Bug, replica: ReplicaId, incarnation: Incarnation) -> Self {
+    fn new(bug: Bug, epoch: EpochId, replica: ReplicaId, incarnation: Incarnation) -> Self {
         let last = if bug == Bug::StartsBelow { Position::default() } else { START };
-        let epoch = EPOCH;
-        Self { bug, replica, incarnation, epoch, last, committed: START, granted: Vec::new() }
+        let first = epoch;
+        Self {
+            bug,
+            replica,
+            incarnation,
+            first,
+            epoch,
+            last,
+            committed: START,
+            granted: Vec::new(),
+        }
     }
 
     fn seal(&self, replica: ReplicaId, claim: &Claim, digest: &Digest) -> [u8; 32] {
+        self.seal_in(self.epoch, replica, claim, digest)
+    }
+
+    fn seal_in(
+        &self,
+        mut epoch: EpochId,
+        replica: ReplicaId,
+        claim: &Claim,
+        digest: &Digest,
+    ) -> [u8; 32] {
         let mut sealed = *claim;
         let mut by = replica;
         match self.bug {
@@ -102,13 +132,13 @@ impl Mutant {
             _ => {}
         }
         let mut mac = Hmac::<Sha256>::new_from_slice(&SECRET).unwrap();
-        let mut epoch = self.epoch;
         match self.bug {
             Bug::SealsNoEpoch => epoch.epoch = Epoch(0),
             Bug::SealsNoConfiguration => epoch.configuration = Digest::default(),
+            Bug::SealsNoGroup => epoch.group = GroupId([0; 16]),
             _ => {}
         }
-        let context = context(&Domain::new(&epoch));
+        let context = context_of(&epoch);
         mac.update(&statement(&context, by, &sealed, digest));
         mac.finalize().into_bytes().into()
     }
@@ -160,7 +190,16 @@ impl Usig for Mutant {
     }
 
     fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
-        let (epoch, now) = (membership.epoch_id(), self.epoch);
+        let (mut epoch, now) = (membership.epoch_id(), self.epoch);
+        if self.bug == Bug::KeepsConfiguration && epoch.epoch > now.epoch {
+            epoch.configuration = now.configuration;
+        }
+        let is_changed = epoch.configuration != now.configuration;
+        let is_refused = is_changed && self.bug == Bug::RefusesConfigurations;
+        let is_elsewhere = epoch.group != now.group && self.bug != Bug::SwapsGroups;
+        if is_refused || is_elsewhere {
+            return Err(Refused::Spent);
+        }
         let is_back = epoch.epoch < now.epoch && self.bug != Bug::GoesBack;
         let is_other = epoch.epoch == now.epoch && epoch != now;
         if is_back || is_other && self.bug != Bug::SwapsConfigurations {
@@ -251,14 +290,19 @@ impl Usig for Mutant {
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
         let seal = self.seal(replica, &Claim::of(ui), digest);
         let is_good = ui.instance == Instance::FIRST && ui.certificate == Certificate::Mac(seal);
+        let has_moved = self.epoch.configuration != self.first.configuration;
+        if self.bug == Bug::BelievesFirstConfiguration && has_moved {
+            let seal = self.seal_in(self.first, replica, &Claim::of(ui), digest);
+            return is_good || ui.certificate == Certificate::Mac(seal);
+        }
         self.bug == Bug::Gullible || is_good
     }
 }
 
 /// The law, and what was seen.
 fn broken_by(bug: Bug) -> Option<Broken> {
-    let make = |replica, incarnation| -> Box<dyn Usig> {
-        Box::new(Mutant::new(bug, replica, incarnation))
+    let make = |group: &Membership, replica, life| -> Box<dyn Usig> {
+        Box::new(Mutant::new(bug, group.epoch_id(), replica, life))
     };
     contract(&make, &membership(&[[0; 32]; REPLICAS as usize])).err()
 }
@@ -290,8 +334,13 @@ fn every_bug_is_found_by_the_law_that_is_there_for_it() {
         (Bug::BeginsAgain, "epochs"),
         (Bug::NeverBegins, "epochs"),
         (Bug::SealsNoEpoch, "epochs"),
-        (Bug::SealsNoConfiguration, "epochs"),
+        (Bug::SealsNoConfiguration, "configurations"),
         (Bug::SwapsConfigurations, "epochs"),
+        (Bug::KeepsConfiguration, "configurations"),
+        (Bug::RefusesConfigurations, "configurations"),
+        (Bug::BelievesFirstConfiguration, "configurations"),
+        (Bug::SealsNoGroup, "groups"),
+        (Bug::SwapsGroups, "groups"),
         (Bug::RestoresNothing, "restoring"),
         (Bug::RestoresNoCommitment, "restoring"),
         (Bug::RestoresNoRepetitions, "restoring"),

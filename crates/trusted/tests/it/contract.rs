@@ -5,12 +5,14 @@ use pentarchy_core::counter::{
     Certificate, Instance, Memory, Position, Refused, Statement, Ui, Usig,
 };
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_trusted::usig::{REPEATABLE, START};
 
-/// Makes the device of a replica in one life. Devices of one factory belong to one group.
-pub type Factory<'a> = &'a dyn Fn(ReplicaId, Incarnation) -> Box<dyn Usig>;
+/// Makes the device of a replica in one life, in the epoch of a membership.
+pub type Factory<'a> = &'a dyn Fn(&Membership, ReplicaId, Incarnation) -> Box<dyn Usig>;
+/// The same in one group.
+type Member<'a> = &'a dyn Fn(ReplicaId, Incarnation) -> Box<dyn Usig>;
 
 /// The law that was broken, and what was seen.
 #[derive(Debug)]
@@ -23,9 +25,9 @@ impl std::fmt::Display for Broken {
 }
 
 type Verdict = Result<(), String>;
-type Law = fn(Factory, &Membership) -> Verdict;
+type Law = fn(Member, &Membership) -> Verdict;
 
-const LAWS: [(&str, Law); 11] = [
+const LAWS: [(&str, Law); 12] = [
     ("start", |make, _| start(make)),
     ("ascending", |make, _| ascending(make)),
     ("spent", |make, _| spent(make)),
@@ -34,6 +36,7 @@ const LAWS: [(&str, Law); 11] = [
     ("memory", |make, _| memory(make)),
     ("binding", |make, _| binding(make)),
     ("epochs", epochs),
+    ("configurations", configurations),
     ("model", |make, _| model(make)),
     ("restoring", restoring),
     ("possible memory", |make, _| possible(make)),
@@ -41,7 +44,12 @@ const LAWS: [(&str, Law); 11] = [
 
 /// Runs every law. `group` is the membership in whose epoch the devices are made.
 pub fn contract(make: Factory, group: &Membership) -> Result<(), Broken> {
-    LAWS.iter().try_for_each(|(law, check)| check(make, group).map_err(|what| Broken(law, what)))
+    let member = |replica, life| make(group, replica, life);
+    let check = |(law, check): &(&'static str, Law)| {
+        check(&member, group).map_err(|what| Broken(law, what))
+    };
+    LAWS.iter().try_for_each(check)?;
+    groups(make, group).map_err(|what| Broken("groups", what))
 }
 
 const ME: ReplicaId = ReplicaId(1);
@@ -82,7 +90,7 @@ fn refuse(usig: &mut dyn Usig, position: Position, of: u64) -> Verdict {
     hold(answer == Err(Refused::Spent), || format!("{position:?} was granted: {answer:?}"))
 }
 
-fn start(make: Factory) -> Verdict {
+fn start(make: Member) -> Verdict {
     let mut usig = make(ME, LIFE);
     hold(usig.incarnation() == LIFE, || format!("is in {:?}", usig.incarnation()))?;
     for position in [at(0, 0), at(0, 1), START] {
@@ -91,7 +99,7 @@ fn start(make: Factory) -> Verdict {
     grant(&mut *usig, at(0, 3), 1, START).map(|_| ())
 }
 
-fn ascending(make: Factory) -> Verdict {
+fn ascending(make: Member) -> Verdict {
     let mut usig = make(ME, LIFE);
     let positions = [at(0, 3), at(0, 4), at(0, 9), at(4, 2), at(5, 2), at(5, u64::MAX), at(6, 2)];
     let mut committed = START;
@@ -102,7 +110,7 @@ fn ascending(make: Factory) -> Verdict {
     grant(&mut *usig, at(u64::MAX, u64::MAX), 9, committed).map(|_| ())
 }
 
-fn spent(make: Factory) -> Verdict {
+fn spent(make: Member) -> Verdict {
     let mut usig = make(ME, LIFE);
     grant(&mut *usig, at(2, 0), 1, START)?;
     grant(&mut *usig, at(2, 7), 2, START)?;
@@ -116,7 +124,7 @@ fn spent(make: Factory) -> Verdict {
     refuse(&mut *usig, at(0, 3), 5)
 }
 
-fn refusal(make: Factory) -> Verdict {
+fn refusal(make: Member) -> Verdict {
     let mut usig = make(ME, LIFE);
     grant(&mut *usig, at(0, 5), 1, START)?;
     for index in 0..5 {
@@ -125,7 +133,7 @@ fn refusal(make: Factory) -> Verdict {
     grant(&mut *usig, at(0, 6), 3, at(0, 5)).map(|_| ())
 }
 
-fn repetition(make: Factory) -> Verdict {
+fn repetition(make: Member) -> Verdict {
     let mut usig = make(ME, LIFE);
     let mut granted = Vec::new();
     let mut committed = START;
@@ -149,7 +157,7 @@ fn repetition(make: Factory) -> Verdict {
     grant(&mut *usig, at(1, 0), 99, committed).map(|_| ())
 }
 
-fn memory(make: Factory) -> Verdict {
+fn memory(make: Member) -> Verdict {
     let mut usig = make(ME, LIFE);
     // Position, and the commitment that its certificate must name.
     let story = [
@@ -171,7 +179,7 @@ fn memory(make: Factory) -> Verdict {
     Ok(())
 }
 
-fn binding(make: Factory) -> Verdict {
+fn binding(make: Member) -> Verdict {
     let mut usig = make(ME, LIFE);
     grant(&mut *usig, at(0, 3), 1, START)?;
     let ui = grant(&mut *usig, at(1, 4), 2, at(0, 3))?;
@@ -195,7 +203,7 @@ fn binding(make: Factory) -> Verdict {
     hold(!usig.verify(ME, &posing, &digest(1)), || "verifies for another life".to_owned())
 }
 
-fn epochs(make: Factory, group: &Membership) -> Verdict {
+fn epochs(make: Member, group: &Membership) -> Verdict {
     let later = |epochs: u64| {
         let epoch = Epoch(group.epoch.0 + epochs);
         Membership { epoch, ..group.clone() }
@@ -216,14 +224,51 @@ fn epochs(make: Factory, group: &Membership) -> Verdict {
     let changed = Membership { configuration: Digest([9; 32]), ..later(2) };
     let swapped = usig.begin_epoch(&changed);
     hold(swapped == Err(Refused::Spent), || format!("{swapped:?} under another configuration"))?;
-    let mut elsewhere = make(ME, LIFE);
-    let begun = elsewhere.begin_epoch(&Membership { epoch: Epoch(group.epoch.0 + 3), ..changed });
-    hold(begun == Ok(()), || format!("{begun:?} under the next configuration"))?;
     hold(begin(&mut *usig, 3) == Ok(()), || "refuses a later epoch".to_owned())?;
-    let said = grant(&mut *usig, at(0, 3), 4, START)?;
-    hold(!elsewhere.verify(ME, &said, &digest(4)), || "seals no configuration".to_owned())?;
+    grant(&mut *usig, at(0, 3), 4, START)?;
     hold(begin(&mut *usig, 2).is_err(), || "goes back".to_owned())?;
     grant(&mut *usig, at(0, 4), 5, at(0, 3)).map(|_| ())
+}
+
+/// A later epoch may have another configuration. What was said under the one before means nothing
+/// in it, nor does what is said in it mean anything in an epoch of the same number that kept its
+/// configuration.
+fn configurations(make: Member, group: &Membership) -> Verdict {
+    let next = Membership { epoch: Epoch(group.epoch.0 + 1), ..group.clone() };
+    let changed = Membership { configuration: Digest([9; 32]), ..next.clone() };
+    let [mut usig, mut other, mut unchanged] = [ME, ReplicaId(0), ME].map(|who| make(who, LIFE));
+    let old = grant(&mut *usig, at(3, 9), 1, START)?;
+    for (usig, to) in [(&mut usig, &changed), (&mut other, &changed), (&mut unchanged, &next)] {
+        let begun = usig.begin_epoch(to);
+        hold(begun == Ok(()), || format!("{begun:?} at {:?}", to.epoch_id()))?;
+    }
+    for usig in [&usig, &other] {
+        let holds = usig.verify(ME, &old, &digest(1));
+        hold(!holds, || "believes a configuration that is over".to_owned())?;
+    }
+    let new = grant(&mut *usig, at(0, 3), 2, START)?;
+    hold(other.verify(ME, &new, &digest(2)), || "others do not come along".to_owned())?;
+    hold(!unchanged.verify(ME, &new, &digest(2)), || "seals no configuration".to_owned())?;
+    let stays = grant(&mut *unchanged, at(0, 3), 2, START)?;
+    hold(!other.verify(ME, &stays, &digest(2)), || "seals no configuration".to_owned())
+}
+
+/// Nothing that is said in one group means anything in another one that shares its secret, its
+/// configuration and the number of its epoch, and no device goes from one to the other.
+fn groups(make: Factory, group: &Membership) -> Verdict {
+    let theirs = Membership { group: GroupId([8; 16]), ..group.clone() };
+    let mut here = make(group, ME, LIFE);
+    let mut there = make(&theirs, ME, LIFE);
+    let said = grant(&mut *there, at(0, 3), 1, START)?;
+    hold(!here.verify(ME, &said, &digest(1)), || "believes another group".to_owned())?;
+    let ours = grant(&mut *here, at(0, 3), 1, START)?;
+    hold(!there.verify(ME, &ours, &digest(1)), || "is believed in another group".to_owned())?;
+    for epochs in [0, 1] {
+        let to = Membership { epoch: Epoch(group.epoch.0 + epochs), ..theirs.clone() };
+        let begun = here.begin_epoch(&to);
+        hold(begun == Err(Refused::Spent), || format!("{begun:?} in epoch + {epochs} of others"))?;
+    }
+    grant(&mut *here, at(0, 4), 2, at(0, 3)).map(|_| ())
 }
 
 /// Identifiers that differ from this one in one number or one bit.
@@ -291,7 +336,7 @@ impl Model {
     }
 }
 
-fn model(make: Factory) -> Verdict {
+fn model(make: Member) -> Verdict {
     for seed in 1..=40 {
         let mut random = Random(seed);
         let mut usig = make(ME, LIFE);
@@ -327,7 +372,7 @@ fn wander(random: &mut Random, usig: &dyn Usig, granted: &[Position]) -> Positio
 
 /// Nobody can tell a device that was given the memory of another one from that one. A device that
 /// keeps its memory itself takes none from outside.
-fn restoring(make: Factory, group: &Membership) -> Verdict {
+fn restoring(make: Member, group: &Membership) -> Verdict {
     let empty = Memory { last: START, committed: START, recent: Vec::new() };
     let mut kept = make(ME, LIFE);
     if kept.memory().is_none() {
@@ -372,7 +417,7 @@ fn restoring(make: Factory, group: &Membership) -> Verdict {
 }
 
 /// What no device could remember is not taken over, and changes nothing.
-fn possible(make: Factory) -> Verdict {
+fn possible(make: Member) -> Verdict {
     if make(ME, LIFE).memory().is_none() {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use crate::{EPOCH, REPLICAS, SECRET, device_keys, membership, signing};
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::authenticator::Authenticator as _;
 use pentarchy_core::counter::{Position, Ui, Usig};
-use pentarchy_core::digest::{Digest, Domain};
+use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_crypto::authenticator::Authenticator;
@@ -25,8 +25,10 @@ pub fn mac_device(replica: ReplicaId, incarnation: Incarnation) -> InProcess {
 
 #[test]
 fn the_mac_device_keeps_the_contract() {
-    let make =
-        |replica, incarnation| -> Box<dyn Usig> { Box::new(mac_device(replica, incarnation)) };
+    let make = |group: &Membership, replica, life| -> Box<dyn Usig> {
+        let identity = DeviceIdentity::chosen(life, None);
+        Box::new(InProcess::mac(&SECRET, group.epoch_id(), replica, identity).unwrap())
+    };
     contract(&make, &membership(&[[0; 32]; REPLICAS as usize]))
         .unwrap_or_else(|broken| panic!("{broken}"));
 }
@@ -34,9 +36,9 @@ fn the_mac_device_keeps_the_contract() {
 #[test]
 fn the_signing_device_keeps_the_contract() {
     let keys = device_keys();
-    let make = |replica, incarnation| -> Box<dyn Usig> {
-        let identity = signing(replica, incarnation);
-        Box::new(InProcess::signature(&keys, EPOCH, replica, identity).unwrap())
+    let make = |group: &Membership, replica, life| -> Box<dyn Usig> {
+        let identity = signing(replica, life);
+        Box::new(InProcess::signature(&keys, group.epoch_id(), replica, identity).unwrap())
     };
     contract(&make, &membership(&keys)).unwrap_or_else(|broken| panic!("{broken}"));
 }
@@ -46,7 +48,7 @@ fn certificates_are_bound_to_their_context() {
     let ui = mac_device(ReplicaId(0), Incarnation(1))
         .create(Position::new(View(0), 3), &DIGEST)
         .unwrap();
-    let context = usig::context(&Domain::new(&EPOCH));
+    let context = usig::context_of(&EPOCH);
     assert!(Check::mac(&SECRET, context).check(ReplicaId(0), &ui, &DIGEST));
     assert!(!Check::mac(&SECRET, Digest([8; 32])).check(ReplicaId(0), &ui, &DIGEST));
     assert!(!Check::mac(&[8; 32], context).check(ReplicaId(0), &ui, &DIGEST));

@@ -7,6 +7,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Certificate, Instance, Position, Refused, Ui, Usig};
 use pentarchy_core::digest::{Digest, EpochId};
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation, ReplicaId, View};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::wire::Wire as _;
 use pentarchy_crypto::keys::GroupSecret;
 use pentarchy_crypto::verifier::{SessionCheck as _, TaggedRequest};
@@ -50,18 +51,22 @@ fn identity(life: Incarnation) -> DeviceIdentity {
 
 /// The device of a replica.
 pub fn start(device: Device, replica: ReplicaId, life: Incarnation) -> Arc<CounterProcess> {
+    start_in(device, EPOCH, replica, life)
+}
+
+fn start_in(
+    device: Device,
+    epoch: EpochId,
+    replica: ReplicaId,
+    life: Incarnation,
+) -> Arc<CounterProcess> {
     let folder = tempfile::tempdir().unwrap();
     let program = program(&secret_file(&folder, SECRET));
-    CounterProcess::start(program, device, EPOCH, replica, &identity(life)).unwrap()
+    CounterProcess::start(program, device, epoch, replica, &identity(life)).unwrap()
 }
 
 fn trinx(replica: ReplicaId, life: Incarnation) -> TrinxProcess {
     TrinxProcess::new(start(Device::Trinx(2), replica, life))
-}
-
-fn usig(replica: ReplicaId, life: Incarnation) -> UsigProcess {
-    let group = membership(&[[0; 32]; REPLICAS as usize]);
-    UsigProcess::new(start(Device::Usig, replica, life), &group)
 }
 
 #[test]
@@ -72,7 +77,10 @@ fn instances_in_a_process_keep_the_contract() {
 
 #[test]
 fn a_usig_in_a_process_keeps_the_contract() {
-    let make = |replica, life| -> Box<dyn Usig> { Box::new(usig(replica, life)) };
+    let make = |group: &Membership, replica, life| -> Box<dyn Usig> {
+        let process = start_in(Device::Usig, group.epoch_id(), replica, life);
+        Box::new(UsigProcess::new(process, group))
+    };
     contract::contract(&make, &membership(&[[0; 32]; REPLICAS as usize]))
         .unwrap_or_else(|broken| panic!("{broken}"));
 }

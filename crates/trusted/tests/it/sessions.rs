@@ -17,7 +17,7 @@ use pentarchy_crypto::request_auth::{ClientSigner, request_statement};
 use pentarchy_crypto::secret_file::to_hex;
 use pentarchy_crypto::session::Tag;
 use pentarchy_crypto::verifier::{SessionCheck, TaggedRequest};
-use pentarchy_trusted::usig::{Claim, context, statement};
+use pentarchy_trusted::usig::{Claim, context_of, statement};
 use pentarchy_trusted::{Check, CounterProcess, DeviceIdentity, InProcess, session};
 use sha2::Sha256;
 use std::collections::BTreeSet;
@@ -262,7 +262,7 @@ impl Mutant {
         let at = |index| Position::new(View(0), index);
         let (position, committed) = (at(index), at(index - 1));
         let claim = Claim { incarnation: Incarnation(1), position, committed };
-        let context = context(&Domain::new(&EPOCH));
+        let context = context_of(&EPOCH);
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.secret).unwrap();
         mac.update(&statement(&context, ReplicaId(0), &claim, digest));
         piece(&mac.finalize().into_bytes())

@@ -77,6 +77,12 @@ enum Bug {
     SealsNoConfiguration,
     /// Goes to another configuration within an epoch.
     SwapsConfigurations,
+    /// Stays under its first configuration in all epochs.
+    KeepsConfiguration,
+    /// Goes to no other configuration.
+    RefusesConfigurations,
+    /// Goes over to another group.
+    SwapsGroups,
     /// Keeps its values in a new epoch.
     KeepsValues,
     /// Takes a memory and goes on from the beginning.
@@ -193,10 +199,16 @@ impl Trinx for Mutant {
         let now = own.epoch;
         let is_back = epoch.epoch < now.epoch && bug != Bug::GoesBack;
         let is_other = epoch.epoch == now.epoch && *epoch != now && bug != Bug::SwapsConfigurations;
-        if is_back || is_other || epoch.group != now.group {
+        let is_elsewhere = epoch.group != now.group && bug != Bug::SwapsGroups;
+        let is_changed = epoch.configuration != now.configuration;
+        let is_refused = is_changed && bug == Bug::RefusesConfigurations;
+        if is_back || is_other || is_elsewhere || is_refused {
             return Err(Refused::Spent);
         }
-        let epoch = *epoch;
+        let mut epoch = *epoch;
+        if bug == Bug::KeepsConfiguration {
+            epoch.configuration = now.configuration;
+        }
         if epoch != own.epoch || bug == Bug::BeginsAgain {
             match bug {
                 Bug::FirstBegins if number > 0 => {}
@@ -303,7 +315,7 @@ fn the_trinx_without_a_bug_keeps_the_contract() {
 }
 
 /// Each bug, and the law that is there for it.
-const EXPECTED: [(Bug, &str); 34] = [
+const EXPECTED: [(Bug, &str); 37] = [
     (Bug::EmptyAsks, "start"),
     (Bug::IndependentOfEqual, "start"),
     (Bug::ContinuingFalls, "order"),
@@ -333,6 +345,9 @@ const EXPECTED: [(Bug, &str); 34] = [
     (Bug::FirstBegins, "epochs"),
     (Bug::AllBegin, "epochs"),
     (Bug::SealsEpochOfFirst, "epochs"),
+    (Bug::KeepsConfiguration, "epochs"),
+    (Bug::RefusesConfigurations, "epochs"),
+    (Bug::SwapsGroups, "epochs"),
     (Bug::KeepsValues, "epochs"),
     (Bug::RestoresNothing, "restoring"),
     (Bug::RestoresAnyTime, "restoring"),

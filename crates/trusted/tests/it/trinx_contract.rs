@@ -331,7 +331,27 @@ fn epochs(make: Factory) -> Verdict {
     let stranger = EpochId { group: GroupId([6; 16]), ..in_epoch(later(3)) };
     let strange = device.begin_epoch(0, &stranger);
     hold(strange == Err(Refused::Spent), || format!("{strange:?} in another group"))?;
-    order_in(&mut *device, 0, later(2), 2)
+    order_in(&mut *device, 0, later(2), 2)?;
+    changes_configuration(&mut *device, EpochId { epoch: later(3), ..CHANGED })
+}
+
+/// The first instance, which stands at 2, goes over to a later epoch under another configuration.
+fn changes_configuration(device: &mut dyn Trinx, to: EpochId) -> Verdict {
+    let (before, by) = (Epoch(to.epoch.0 - 1), InstanceId { replica: ME, number: 0 });
+    let old = device.certify(0, &ask(Independent, &[(0, 3)]), &digest(3));
+    let old = old.map_err(|error| error.to_string())?;
+    let begun = device.begin_epoch(0, &to);
+    hold(begun == Ok(()), || format!("{begun:?} under the next configuration"))?;
+    let new = device.certify(0, &ask(Independent, &[(0, 1)]), &digest(1));
+    let new = new.map_err(|error| error.to_string())?;
+    let holds = device.verify(&context(&to), by, &old, &digest(3));
+    hold(!holds, || "believes a configuration that is over".to_owned())?;
+    hold(device.verify(&context(&to), by, &new, &digest(1)), || "does not come along".to_owned())?;
+    for epoch in [before, to.epoch] {
+        let holds = believes(device, epoch, 0, &new, 1);
+        hold(!holds, || format!("is believed in {epoch:?} under the configuration before"))?;
+    }
+    Ok(())
 }
 
 /// The instance certifies at this value, which is believed in this epoch alone.

@@ -29,7 +29,7 @@ pub enum Question {
     RestoreUsig(Memory),
     /// [`super::super::Trinx::verify`], in this context ([`trinx::context`]).
     CheckTrinx(Digest, InstanceId, trinx::Certificate, Digest),
-    /// Whether a replica's USIG gave an identifier in this context ([`crate::usig::context`]).
+    /// Whether a replica's USIG gave an identifier in this context ([`crate::usig::context_of`]).
     CheckUsig(Digest, ReplicaId, Ui, Digest),
     /// Whether a client tagged a statement.
     CheckTag(ClientId, Digest, Tag),

@@ -86,7 +86,7 @@ pub struct ApartCheck {
 
 impl ApartCheck {
     fn new(process: Arc<CounterProcess>, membership: &Membership) -> Self {
-        Self { process, context: usig::context(&membership.domain()) }
+        Self { process, context: usig::context_of(&membership.epoch_id()) }
     }
 
     /// The same for a later epoch of the group.

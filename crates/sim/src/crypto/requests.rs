@@ -1,0 +1,121 @@
+//! How clients convince replicas that a request is theirs.
+
+use super::{Crypto, keyed, member_id, signature};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet};
+use pentarchy_core::mutant;
+use pentarchy_core::request::{Draft, Envelope, RequestAuth};
+
+/// How clients authenticate what they ask. Members always sign.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Means {
+    /// By signature.
+    #[default]
+    Signature,
+    /// By MACs, one for each replica.
+    Macs,
+    /// By a tag that only the replicas' devices can check.
+    Session,
+}
+
+/// A tag under a session key.
+pub type Tag = [u8; RequestAuth::SESSION_BYTES];
+
+/// The group of every world; others are known by their clients only.
+const HERE: u64 = 0;
+
+fn mac(secret: &Digest, replica: u16, digest: &Digest) -> [u8; RequestAuth::MAC_BYTES] {
+    keyed(secret, 3, [u64::from(replica), 0, 0, 0, 0, 0], digest)
+}
+
+fn tag(secret: &Digest, group: u64, digest: &Digest) -> Tag {
+    keyed(secret, 4, [group, 0, 0, 0, 0, 0], digest)
+}
+
+impl Crypto {
+    /// How this client authenticates.
+    pub(super) fn means_of(&self, client: &ClientId) -> Means {
+        let mut members = (0..self.replicas.len() as u16).map(ReplicaId);
+        if members.any(|id| member_id(id) == *client) { Means::Signature } else { self.means }
+    }
+
+    /// The tag that a client would put on this digest, also if it is of another's draft. None if it
+    /// is not of this world.
+    #[must_use]
+    pub fn tag(&self, client: &ClientId, digest: &Digest) -> Option<Tag> {
+        self.clients.get(client).map(|secret| tag(secret, HERE, digest))
+    }
+
+    /// The tag that a client puts on this digest where it is a client too: in another group, with
+    /// other devices.
+    #[must_use]
+    pub fn tag_elsewhere(&self, client: &ClientId, digest: &Digest) -> Option<Tag> {
+        self.clients.get(client).map(|secret| tag(secret, HERE + 1, digest))
+    }
+
+    /// Every client's tag on this digest.
+    fn tags_of_all(&self, digest: &Digest) -> impl Iterator<Item = Tag> {
+        self.clients.values().map(|secret| tag(secret, HERE, digest))
+    }
+
+    /// Whether devices take this tag for that of the envelope's client. Each can tell, in whatever
+    /// state it is.
+    pub(super) fn is_tagged(&self, envelope: &Envelope, tag: &Tag) -> bool {
+        let Envelope { client, digest, .. } = envelope;
+        let right = self.tag(client, digest);
+        right == Some(*tag)
+            || right.is_some() && mutant!("session.any-tag-good")
+            || mutant!("session.client-not-bound") && self.tags_of_all(digest).any(|it| it == *tag)
+            || mutant!("session.group-not-bound")
+                && self.tag_elsewhere(client, digest) == Some(*tag)
+    }
+
+    /// Authenticates as the draft's client.
+    #[must_use]
+    pub fn seal(&self, draft: Draft) -> Envelope {
+        self.seal_for(draft, ReplicaSet(u64::MAX))
+    }
+
+    /// Authenticates as the draft's client, but if clients use MACs, only these replicas get one
+    /// that is right.
+    ///
+    /// # Panics
+    /// If the client is not of this world.
+    #[must_use]
+    pub fn seal_for(&self, draft: Draft, to: ReplicaSet) -> Envelope {
+        let secret = self.clients.get(&draft.client).expect("a client of this world");
+        let digest = draft.digest();
+        match self.means_of(&draft.client) {
+            Means::Signature => {
+                return draft.seal(RequestAuth::Signature(signature(secret, &digest)));
+            }
+            Means::Session => return draft.seal(RequestAuth::Session(tag(secret, HERE, &digest))),
+            Means::Macs => {}
+        }
+        let entry = |id: u16| {
+            let mut entry = mac(secret, id, &digest);
+            entry[0] ^= u8::from(!to.contains(ReplicaId(id)));
+            entry
+        };
+        let macs: Vec<u8> = (0..self.replicas.len() as u16).flat_map(entry).collect();
+        draft.seal(RequestAuth::Macs(macs.into()))
+    }
+
+    /// Whether an envelope convinces this replica.
+    pub(super) fn convinces(&self, me: ReplicaId, envelope: &Envelope) -> bool {
+        let Some(secret) = self.clients.get(&envelope.client) else { return false };
+        match (&envelope.auth, self.means_of(&envelope.client)) {
+            (RequestAuth::Signature(signed), Means::Signature) => {
+                signature(secret, &envelope.digest) == *signed
+            }
+            (RequestAuth::Session(said), Means::Session) => {
+                tag(secret, HERE, &envelope.digest) == *said
+            }
+            (RequestAuth::Macs(macs), Means::Macs) => {
+                let entry = macs.chunks_exact(RequestAuth::MAC_BYTES).nth(usize::from(me.0));
+                entry == Some(&mac(secret, me.0, &envelope.digest)[..])
+            }
+            _ => false,
+        }
+    }
+}
