@@ -147,7 +147,7 @@ impl<D: Disk> Machine<'_, D> {
         if steps.contains(&Step::AskAdmission) {
             self.others.on_asked(self.engine.me, self.engine.now_ms);
             let envelope = self.epoch_manager.admission(now);
-            driver.observe(Observed::AsksAdmission(&envelope));
+            driver.observe(Observed::Petitions(&envelope));
             self.tell(self.engine.others, &Message::Admit(envelope), driver);
         }
         self.look_whether_lost();

@@ -5,6 +5,7 @@ use crate::driver::Driver;
 use crate::factory::Prepared;
 use crate::halt::Halt;
 use crate::machine::Machine;
+use crate::observed::Observed;
 use crate::store::Disk;
 use pentarchy_core::change::{Change, Petition, Ready};
 use pentarchy_core::digest::Digest;
@@ -66,6 +67,7 @@ impl<D: Disk> Machine<'_, D> {
     ) -> Result<(), Halt> {
         let petition = Petition::Ready(Ready { change, signing, life });
         let envelope = self.epoch_manager.seal(&petition, now);
+        driver.observe(Observed::Petitions(&envelope));
         self.tell(self.engine.others, &Message::Admit(envelope.clone()), driver);
         match self.answer_settled(envelope, driver) {
             Some(request) => self.step(CoreEvent::Input(request), driver),

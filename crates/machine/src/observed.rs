@@ -81,8 +81,8 @@ pub enum Observed<'a> {
     Entered(View, &'static str),
     /// The replica's state of this slot is not the group's.
     Diverged(Slot),
-    /// The replica asks to be admitted.
-    AsksAdmission(&'a Envelope),
+    /// The replica asks something of its group.
+    Petitions(&'a Envelope),
     /// The replica, which went on from its disk, speaks from now on in this epoch.
     Resumes {
         /// The epoch.

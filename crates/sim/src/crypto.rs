@@ -38,12 +38,22 @@ pub fn client_id(seed: u64, index: usize) -> ClientId {
     ClientId(secret("client id", seed, index).0)
 }
 
+/// The names of a world's administrators.
+#[must_use]
+pub fn administrator_id(seed: u64, index: usize) -> ClientId {
+    ClientId(secret("administrator id", seed, index).0)
+}
+
 /// All secrets of one world.
 pub struct Crypto {
     replicas: Vec<Digest>,
     devices: Vec<Digest>,
     clients: BTreeMap<ClientId, Digest>,
+    /// Who may change the group. They sign, whatever other clients do.
+    administrators: Vec<ClientId>,
     means: Means,
+    /// Under which configuration the group begins.
+    configuration: Digest,
     /// Which counter its devices are.
     counter: Counter,
     /// Those of production, if they are asked the same.
@@ -81,10 +91,32 @@ impl Crypto {
             replicas: (0..n).map(|index| secret("replica", seed, index)).collect(),
             devices: (0..n).map(|index| secret("device", seed, index)).collect(),
             clients: (0..clients).map(client).chain((0..n).map(member)).collect(),
+            administrators: Vec::new(),
             means: Means::Signature,
+            configuration: Digest::default(),
             counter: Counter::Usig,
             real: None,
         }
+    }
+
+    /// The same, and administrators have keys.
+    #[must_use]
+    pub fn administered_by(mut self, administrators: Vec<ClientId>) -> Self {
+        let keys = (0..).zip(&administrators);
+        self.clients.extend(keys.map(|(index, id)| (*id, secret("administrator", index, 0))));
+        Self { administrators, ..self }
+    }
+
+    /// The same keys, for a group that begins under the configuration of this digest.
+    #[must_use]
+    pub fn under(self, configuration: Digest) -> Self {
+        Self { configuration, ..self }
+    }
+
+    /// Under which configuration the group begins.
+    #[must_use]
+    pub const fn configuration(&self) -> Digest {
+        self.configuration
     }
 
     /// The same keys, but devices count like this.
@@ -117,10 +149,31 @@ impl Crypto {
         Self { means, ..self }
     }
 
-    /// Signs as a replica.
+    /// Signs as a replica, by the one of its keys whose public part this is.
     #[must_use]
-    pub fn sign(&self, replica: ReplicaId, digest: &Digest) -> [u8; 64] {
-        signature(&self.replicas[usize::from(replica.0)], digest)
+    pub fn sign(&self, replica: ReplicaId, key: &[u8; 32], digest: &Digest) -> [u8; 64] {
+        signature(&self.secret_of(replica, key), digest)
+    }
+
+    /// Whether a signature is a replica's, by that key.
+    fn is_signed(
+        &self,
+        (replica, key): (ReplicaId, &[u8; 32]),
+        digest: &Digest,
+        signed: &[u8; 64],
+    ) -> bool {
+        let exists = usize::from(replica.0) < self.replicas.len();
+        exists && signature(&self.secret_of(replica, key), digest) == *signed
+    }
+
+    /// Each key of a replica has a secret of its own. That of the first one is its identity's.
+    fn secret_of(&self, replica: ReplicaId, key: &[u8; 32]) -> Digest {
+        let mut secret = self.replicas[usize::from(replica.0)];
+        let first = member_id(replica).0;
+        for ((byte, key), first) in secret.0.iter_mut().zip(key).zip(first) {
+            *byte ^= key ^ first;
+        }
+        secret
     }
 
     /// The MACs by which a replica convinces each other one of a statement with this digest.

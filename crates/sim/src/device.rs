@@ -67,7 +67,7 @@ impl SimDevice {
         let start = crypto.counter().start();
         Self {
             by: Certifier { replica, instance: Instance::FIRST, incarnation, epoch: Epoch(0) },
-            configuration: Digest::default(),
+            configuration: crypto.configuration(),
             crypto,
             last: start,
             committed: start,

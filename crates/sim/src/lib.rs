@@ -33,6 +33,7 @@ pub mod explorer;
 mod factories;
 pub mod hearing;
 pub mod hostile;
+pub mod key_ring;
 #[cfg(feature = "mutants")]
 pub mod museum;
 #[cfg(feature = "mutants")]

@@ -4,6 +4,7 @@
 
 use crate::crypto::{Crypto, Keys};
 use crate::devices::SimDevices;
+use crate::key_ring::{KeyRing, SharedKeyRing};
 use crate::observation::Observation;
 use crate::packet::{Address, Packet};
 use crate::service::Journal;
@@ -95,6 +96,8 @@ pub struct Parts<'f> {
     pub factory: Box<dyn EpochFactory + 'f>,
     /// Its trusted counters.
     pub device: SharedDevice,
+    /// Its signing keys.
+    pub ring: SharedKeyRing,
     /// Whether it is faulty, and how.
     pub faulty: Option<Fault>,
     /// Its disk, if it has one, ...
@@ -119,6 +122,7 @@ impl Parts<'_> {
         let (crypto, clients, device) = keys;
         let epochs = Epochs::new(id, life_of(&device), membership.clone());
         let factory = Box::new(OneEpoch);
+        let ring = KeyRing::new(id, membership.members[usize::from(id.0)].signing);
         let (faulty, kept, store, asks) = (None, None, None, false);
         Self {
             id,
@@ -130,6 +134,7 @@ impl Parts<'_> {
             epochs,
             factory,
             device,
+            ring,
             faulty,
             kept,
             store,
@@ -150,12 +155,14 @@ impl<'f> ReplicaNode<'f> {
     #[must_use]
     pub fn new(parts: Parts<'f>, elapsed_ms: u64, out: &mut Vec<Act>) -> Self {
         let Parts { id, crypto, clients, executor, journal, core, epochs, factory, .. } = parts;
-        let Parts { device, faulty, kept, store, asks, .. } = parts;
+        let Parts { device, ring, faulty, kept, store, asks, .. } = parts;
         let membership = epochs.membership().clone();
         let mut others: ReplicaSet = membership.ids().collect();
         others.remove(id);
         let is_faulty = faulty.is_some();
-        let means = Means { id, crypto: crypto.clone(), device: device.clone(), is_faulty };
+        let key = membership.members[usize::from(id.0)].signing;
+        let means =
+            Means { id, crypto: crypto.clone(), ring, key, device: device.clone(), is_faulty };
         let keys = Keys { crypto: crypto.clone(), me: id, membership: membership.clone() };
         let engine = Engine::new(EngineParts {
             core,
@@ -275,6 +282,18 @@ impl<'f> ReplicaNode<'f> {
         if !self.is_mute() {
             self.drive(out, |machine, driver| machine.feed(event, driver));
         }
+    }
+
+    /// The members of the epoch in which it is.
+    #[must_use]
+    pub fn membership(&self) -> &Arc<Membership> {
+        self.machine.membership()
+    }
+
+    /// Signs in the epoch of its core, whatever it is.
+    fn sign(&self, digest: &Digest) -> [u8; 64] {
+        let key = &self.watch.membership.members[usize::from(self.id.0)].signing;
+        self.crypto.sign(self.id, key, digest)
     }
 
     /// What it can check in the epoch of its core.

@@ -5,6 +5,7 @@ use crate::checker::agreed_time::AgreedTime;
 use crate::checker::agreement::Agreement;
 use crate::checker::at_most_once::AtMostOnce;
 use crate::checker::checkpoint::{Checkpoints, Source};
+use crate::checker::configuration::Configurations;
 use crate::checker::confirmation::Confirmation;
 use crate::checker::counter_uniqueness::CounterUniqueness;
 use crate::checker::deposition::Deposition;
@@ -71,6 +72,8 @@ pub struct Oracle {
     promises: Promises,
     reads: Reads,
     handover: EpochHandover,
+    /// The checker of configurations.
+    pub configurations: Configurations,
     events_told: Events,
     speculation: Speculation,
     confirmation: Confirmation,
@@ -99,6 +102,7 @@ impl Oracle {
         let drifted_ms = options.heal_at / 1_000 * options.drift_ppm / 1_000_000;
         let slack_ms = options.skew_ms + drifted_ms + 1;
         let counters = CounterUniqueness::of(crypto.counter());
+        let liars = options.byzantine.iter().map(|(id, _)| member_id(*id)).collect();
         let mut validity = Validity::new(crypto);
         options.byzantine.iter().for_each(|(id, _)| validity.trusts(member_id(*id)));
         Self {
@@ -122,6 +126,7 @@ impl Oracle {
             promises: Promises::default(),
             reads: Reads::new(membership),
             handover: EpochHandover::new(membership.clone()),
+            configurations: Configurations::new(membership, liars),
             events_told: Events::default(),
             speculation: Speculation::default(),
             confirmation: Confirmation::new(options.n, options.f),
@@ -199,7 +204,7 @@ impl Oracle {
                 self.events_told.told(replica, *client, *number, body)?;
             }
             Observation::Asked { number, operation } => {
-                self.validity.submitted(member_id(replica), *number, operation.clone());
+                self.asked(member_id(replica), *number, operation);
             }
             Observation::Ended(handover) => self.ended_epoch(replica, handover, audit)?,
             Observation::Began(membership) => self.began_epoch(replica, membership, audit)?,
@@ -251,6 +256,12 @@ impl Oracle {
         self.handover.ended(replica, handover)
     }
 
+    /// A member or an administrator had this sent to the group.
+    pub fn asked(&mut self, by: ClientId, number: u64, operation: &Bytes) {
+        self.validity.submitted(by, number, operation.clone());
+        self.configurations.asked(by, operation);
+    }
+
     fn began_epoch(
         &mut self,
         replica: ReplicaId,
@@ -264,6 +275,7 @@ impl Oracle {
         self.reads.began(replica, membership);
         self.deposition.begins(replica);
         audit.note(membership.epoch.0, 33, u64::from(replica.0), &state.0);
+        self.configurations.began(replica, membership)?;
         self.handover.began(replica, membership)?;
         self.checkpoints.state(replica, slot, state, Source::Handed)
     }

@@ -63,7 +63,9 @@ pub struct RealDevices {
     first: Membership,
     /// The seal of production for each of the simulator's.
     seals: Mutex<BTreeMap<[u8; 32], [u8; 32]>>,
-    checks: Mutex<BTreeMap<Epoch, Arc<Checks>>>,
+    /// Under which configuration devices are in each epoch.
+    configurations: Mutex<BTreeMap<Epoch, Digest>>,
+    checks: Mutex<BTreeMap<(Epoch, Digest), Arc<Checks>>>,
     asked: AtomicU64,
     judged: AtomicU64,
 }
@@ -76,6 +78,7 @@ impl RealDevices {
             counter,
             first: first.clone(),
             seals: Mutex::default(),
+            configurations: Mutex::default(),
             checks: Mutex::default(),
             asked: AtomicU64::new(0),
             judged: AtomicU64::new(0),
@@ -163,10 +166,20 @@ impl RealDevices {
         self.seals.lock().expect("nothing panics with it").insert(seal, real);
     }
 
+    /// A device is in an epoch.
+    fn began(&self, membership: &Membership) {
+        let mut configurations = self.configurations.lock().expect("nothing panics with it");
+        configurations.insert(membership.epoch, membership.configuration);
+    }
+
     fn checks_in(&self, epoch: Epoch) -> Arc<Checks> {
+        let configurations = self.configurations.lock().expect("nothing panics with it");
+        let configuration = configurations.get(&epoch).copied();
+        let configuration = configuration.unwrap_or(self.first.configuration);
+        drop(configurations);
         let mut checks = self.checks.lock().expect("nothing panics with it");
-        let made = checks.entry(epoch).or_insert_with(|| {
-            let here = Membership { epoch, ..self.first.clone() };
+        let made = checks.entry((epoch, configuration)).or_insert_with(|| {
+            let here = Membership { epoch, configuration, ..self.first.clone() };
             let elsewhere = Membership { configuration: NO_CONFIGURATION, ..here.clone() };
             let check = |membership| self.check_for(membership);
             Arc::new(Checks { here: check(&here), elsewhere: check(&elsewhere) })

@@ -21,6 +21,7 @@ mod habits;
 mod installs;
 mod losses;
 mod reads;
+mod refreshes;
 mod rifts;
 pub mod text;
 
@@ -189,6 +190,8 @@ pub enum Disturbance {
     CounterDies(Target),
     /// A replica's clock is set ahead.
     ClockJump(Target, u64),
+    /// Administrators want all members to have new keys. How they go about it, this number says.
+    Refresh(u64),
 }
 
 impl Disturbance {
@@ -211,6 +214,7 @@ impl Disturbance {
             Self::Partition { .. } => "partition",
             Self::CounterDies(_) => "counter_dies",
             Self::ClockJump(..) => "clock_jump",
+            Self::Refresh(_) => "refresh",
         }
     }
 }
@@ -271,6 +275,8 @@ pub struct Options {
     pub has_store: bool,
     /// Whether each trusted counter has one of production beside it.
     pub has_real_devices: bool,
+    /// Whether there are administrators, who may change the group.
+    pub has_administrators: bool,
     /// What clients do.
     pub workload: WorkloadOptions,
     /// Replicas that are faulty from the start, and how.
@@ -307,6 +313,9 @@ impl Options {
         let is_made = |counter| counter != Counter::Unbound;
         let has_devices = rules.counter.is_some_and(is_made) && options.device == DeviceFault::None;
         options.has_real_devices = has_devices && services.percent(DEVICES_PERCENT);
+        if config.faults && !config.hostile_only {
+            options.draw_refreshes(&mut Rng::new(services.next_u64().rotate_left(43)));
+        }
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.
             options.byzantine.clear();
@@ -351,6 +360,7 @@ impl Options {
             disk: DiskOptions::default(),
             has_store: false,
             has_real_devices: false,
+            has_administrators: false,
             workload: draw_workload(rng),
             byzantine: Vec::new(),
             disturbances: Vec::new(),

@@ -154,6 +154,7 @@ impl Schedule {
             disk: DiskOptions::default(),
             has_store: false,
             has_real_devices: false,
+            has_administrators: false,
             workload: WorkloadOptions {
                 keys: 4,
                 values: 0,

@@ -12,6 +12,7 @@ use crate::device::DeviceFault;
 use crate::devices::SimDevices;
 use crate::factories::{ClientSetup, Factories};
 use crate::hostile::HostileClient;
+use crate::key_ring::{KeyRing, SharedKeyRing};
 use crate::network::{Cut, Network};
 use crate::node::{Act, Fault, Impostor, Lying, Parrot, ReplicaNode, SharedDevice, Usurping};
 use crate::oracle::Oracle;
@@ -29,6 +30,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::{Arc, Mutex};
 
+mod administer;
 mod clients;
 mod confirms;
 mod disturb;
@@ -37,6 +39,7 @@ mod lives;
 pub mod log;
 mod replicas;
 
+use administer::Wish;
 use confirms::Looked;
 use lives::Keeping;
 pub use log::Log;
@@ -67,6 +70,7 @@ enum Happening {
     Restart(usize),
     Resume(usize),
     Disturb(usize),
+    Administer(usize),
     Mend(u64),
     Heal,
     /// An end of a connection notices that it is over, or that it is there again.
@@ -219,6 +223,11 @@ pub struct World<'a> {
     replicas: Vec<Replica<'a>>,
     clients: Vec<Client>,
     hostile: Vec<HostileClient>,
+    /// The signing keys of each replica.
+    rings: Vec<SharedKeyRing>,
+    /// What administrators want.
+    wishes: Vec<Wish>,
+    asked_by_administrators: u64,
     oracle: Oracle,
     audit: Audit,
     rng: Rng,
@@ -245,7 +254,10 @@ impl<'a> World<'a> {
         log: Option<Log>,
     ) -> Self {
         let clients = options.clients + options.hostile.len();
-        let ids: Arc<[ClientId]> = (0..clients).map(|i| client_id(seed, i)).collect();
+        let named = (0..clients).map(|i| client_id(seed, i));
+        let administrators = administer::administrators(seed);
+        let administrators = administrators.into_iter().filter(|_| options.has_administrators);
+        let ids: Arc<[ClientId]> = named.chain(administrators).collect();
         let traffic_max = bounds::traffic_max(
             options.places().len(),
             options.pillars.max(1),
@@ -253,7 +265,13 @@ impl<'a> World<'a> {
         );
         let pillars = options.pillars;
         let lane = PillarConfig { pillars, rotates: options.rotates && pillars > 1, pillar: None };
-        let first = Arc::new(Membership { lane, ..membership(seed, options.n, options.f) });
+        let first = Membership { lane, ..membership(seed, options.n, options.f) };
+        let first = match options.has_administrators {
+            true => administer::stated(&first, &factories.rules, options.tuning, seed),
+            false => Arc::new(first),
+        };
+        let ring = |id: ReplicaId| KeyRing::new(id, first.members[usize::from(id.0)].signing);
+        let rings = first.ids().map(ring).collect();
         let crypto = Arc::new(keys(seed, &options, &first, factories));
         let network = Network::new(options.network.clone(), rng.fork());
         let mut world = Self {
@@ -273,6 +291,9 @@ impl<'a> World<'a> {
             replicas: Vec::new(),
             clients: Vec::new(),
             hostile: Vec::new(),
+            rings,
+            wishes: Vec::new(),
+            asked_by_administrators: 0,
             oracle: Oracle::new(crypto.clone(), &first, &options),
             audit: Audit::default(),
             rng,
@@ -498,6 +519,7 @@ impl<'a> World<'a> {
             Happening::Restart(index) => return self.restart(index),
             Happening::Resume(index) => return self.resume(index),
             Happening::Disturb(index) => self.disturb(index),
+            Happening::Administer(index) => self.administer(index),
             Happening::Mend(name) => self.network.mend(name),
             Happening::Heal => return self.heal(),
             Happening::Link { replica, whom, is_up } => return self.link(replica, whom, is_up),
@@ -517,6 +539,9 @@ impl<'a> World<'a> {
             return false;
         }
         if self.oracle.events_missing() || self.replicas.iter().any(Replica::is_away) {
+            return false;
+        }
+        if self.is_changing() {
             return false;
         }
         if self.correct().any(|(_, replica)| replica.node.executor().is_speculative()) {
@@ -618,7 +643,11 @@ fn is_sound(behaviours: &[Behaviour]) -> bool {
 fn keys(seed: u64, options: &Options, first: &Membership, factories: &Factories) -> Crypto {
     let clients = options.clients + options.hostile.len();
     let crypto = Crypto::new(seed, options.n, clients).with(options.means);
-    let crypto = crypto.counting(factories.rules.device());
+    let crypto = crypto.counting(factories.rules.device()).under(first.configuration);
+    let crypto = match options.has_administrators {
+        true => crypto.administered_by(administer::administrators(seed)),
+        false => crypto,
+    };
     // A device of production does not lie.
     let is_honest = options.device == DeviceFault::None;
     if options.has_real_devices && is_honest { crypto.beside_real(first) } else { crypto }

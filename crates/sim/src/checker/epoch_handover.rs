@@ -170,7 +170,10 @@ impl EpochHandover {
             let lives = membership.members.iter().map(Member::life);
             end.base == membership.base
                 && lives.eq(end.lives.iter().copied())
-                && have_same(membership, &self.memberships[&before])
+                && match end.next {
+                    None => have_same(membership, &self.memberships[&before]),
+                    Some(next) => membership.configuration == next,
+                }
         });
         if !follows {
             let detail = format!(
@@ -203,13 +206,13 @@ impl EpochHandover {
 /// Whether two epochs have all in common that no admission changes.
 fn have_same(one: &Membership, other: &Membership) -> bool {
     let of = |it: &Membership| {
-        let Membership { group, configuration, epoch: _, f, members, base: _, lane } = it;
+        let Membership { group, configuration, epoch: _, f, members, base: _, lane, stated } = it;
         let member = |it: &Member| {
             let Member { id, identity, signing, incarnation: _, device_key: _ } = it;
             (*id, *identity, *signing)
         };
         let members: Vec<_> = members.iter().map(member).collect();
-        (*group, *configuration, *f, *lane, members)
+        (*group, *configuration, *f, *lane, members, stated.clone())
     };
     of(one) == of(other)
 }

@@ -7,6 +7,7 @@ pub mod agreement;
 pub mod at_most_once;
 pub mod bounds;
 pub mod checkpoint;
+pub mod configuration;
 pub mod confirmation;
 pub mod counter_loss;
 pub mod counter_uniqueness;

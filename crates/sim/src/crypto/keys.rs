@@ -24,7 +24,9 @@ pub struct Keys {
 
 impl Verifier for Keys {
     fn signature(&self, replica: ReplicaId, digest: &Digest, signed: &[u8; 64]) -> bool {
-        self.crypto.signature(replica, digest, signed)
+        let member = self.membership.members.get(usize::from(replica.0));
+        member
+            .is_some_and(|member| self.crypto.is_signed((replica, &member.signing), digest, signed))
     }
 
     fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool {

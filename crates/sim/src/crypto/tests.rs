@@ -7,15 +7,19 @@ use pentarchy_core::ids::ReplicaSet;
 use pentarchy_core::request::{Draft, Request, RequestAuth};
 use std::sync::Arc;
 
+/// A public key; each has its secret.
+const KEY: [u8; 32] = [9; 32];
+
 #[test]
 fn nobody_can_speak_for_another() {
     let crypto = Crypto::new(1, 3, 2);
     let (digest, other) = (Digest::of(b"a"), Digest::of(b"b"));
-    let signed = crypto.sign(ReplicaId(1), &digest);
-    assert!(crypto.signature(ReplicaId(1), &digest, &signed));
-    assert!(!crypto.signature(ReplicaId(2), &digest, &signed));
-    assert!(!crypto.signature(ReplicaId(1), &other, &signed));
-    assert!(!crypto.signature(ReplicaId(9), &digest, &signed));
+    let signed = crypto.sign(ReplicaId(1), &KEY, &digest);
+    assert!(crypto.is_signed((ReplicaId(1), &KEY), &digest, &signed));
+    assert!(!crypto.is_signed((ReplicaId(2), &KEY), &digest, &signed));
+    assert!(!crypto.is_signed((ReplicaId(1), &KEY), &other, &signed));
+    assert!(!crypto.is_signed((ReplicaId(9), &KEY), &digest, &signed));
+    assert!(!crypto.is_signed((ReplicaId(1), &[8; 32]), &digest, &signed), "by another key");
 }
 
 #[test]

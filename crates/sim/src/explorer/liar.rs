@@ -1,6 +1,6 @@
 //! The lying replica: a protocol's forger with its own key and its own device.
 
-use crate::crypto::Crypto;
+use crate::crypto::{Crypto, member_id};
 use crate::devices::SimDevices;
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Counters, Instance, Position, Refused, TrustedMac, Ui};
@@ -30,7 +30,7 @@ struct Holds {
 
 impl Hand for Holds {
     fn sign(&self, digest: &Digest) -> [u8; 64] {
-        self.crypto.sign(self.me, digest)
+        self.crypto.sign(self.me, &member_id(self.me).0, digest)
     }
     fn certify(
         &mut self,

@@ -285,7 +285,7 @@ impl SimDriver<'_> {
             Observed::Ended(handover) => Observation::Ended(handover.clone()),
             Observed::Began(membership) => Observation::Began(membership.clone()),
             Observed::Resumes { epoch, is_answered } => Observation::Resumes { epoch, is_answered },
-            Observed::AsksAdmission(envelope) => {
+            Observed::Petitions(envelope) => {
                 let [request] = &envelope.requests[..] else { return };
                 let (number, operation) = (request.number, request.operation.clone());
                 Observation::Asked { number, operation }

@@ -99,8 +99,12 @@ impl ReplicaNode<'_> {
     /// `f + 1` others want it to leave.
     fn asks(&self, core: &dyn ReplicaCore) -> impl Iterator<Item = CoreEvent> {
         let crypto = self.crypto.clone();
-        let sign = move |by: ReplicaId, digest: &Digest| Signature(crypto.sign(by, digest));
-        let enough = self.watch.membership.f + 1;
+        let membership = self.watch.membership.clone();
+        let enough = membership.f + 1;
+        let sign = move |by: ReplicaId, digest: &Digest| {
+            let key = &membership.members[usize::from(by.0)].signing;
+            Signature(crypto.sign(by, key, digest))
+        };
         let asks = |by| core.asks_to_leave(by, &sign);
         let all: Vec<_> = self.others.iter().take(enough).flat_map(asks).collect();
         all.into_iter().map(CoreEvent::Message)
@@ -111,7 +115,7 @@ impl ReplicaNode<'_> {
         Ok(match outgoing.auth {
             Auth::Channel => AuthTag::Channel,
             Auth::Checksum => AuthTag::Checksum(Checksum::of(&outgoing.digest)),
-            Auth::Signature => AuthTag::Signature(self.crypto.sign(self.id, &outgoing.digest)),
+            Auth::Signature => AuthTag::Signature(self.sign(&outgoing.digest)),
             Auth::Vector => AuthTag::Vector(self.crypto.macs_of(self.id, &outgoing.digest)),
             Auth::Usig(instance, position) => {
                 let store = self.machine.store();

@@ -53,6 +53,7 @@ pub struct Lying {
 /// Key and device of the liar, and of nobody else.
 struct Own<'a> {
     id: ReplicaId,
+    key: [u8; 32],
     crypto: &'a Crypto,
     device: &'a SharedDevice,
     certified: Vec<(Epoch, Ui, Digest)>,
@@ -60,7 +61,7 @@ struct Own<'a> {
 
 impl Hand for Own<'_> {
     fn sign(&self, digest: &Digest) -> [u8; 64] {
-        self.crypto.sign(self.id, digest)
+        self.crypto.sign(self.id, &self.key, digest)
     }
 
     fn certify(
@@ -151,7 +152,8 @@ impl ReplicaNode<'_> {
         let kind = *lying.rng.pick(&kinds);
         let lies: Vec<_> = lies.into_iter().filter(|lie| lie.kind == kind).collect();
         let lie = *lying.rng.pick(&lies);
-        let mut own = Own { id: *id, crypto, device: &watch.device, certified: Vec::new() };
+        let key = watch.membership.members[usize::from(id.0)].signing;
+        let mut own = Own { id: *id, key, crypto, device: &watch.device, certified: Vec::new() };
         let told = lying.forger.tell(&lie, &mut own);
         let to = match lying.rng.percent(60) {
             true => others,

@@ -2,6 +2,7 @@
 
 use super::SharedDevice;
 use crate::crypto::Crypto;
+use crate::key_ring::{KeyRing, SharedKeyRing};
 use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature};
 use pentarchy_core::authenticator::Authenticator;
 use pentarchy_core::counter::{
@@ -12,13 +13,26 @@ use pentarchy_core::ids::{Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
 use std::sync::Arc;
 
-/// A replica's key and its devices.
+/// A replica's keys and its devices.
 pub(super) struct Means {
     pub id: ReplicaId,
     pub crypto: Arc<Crypto>,
+    pub ring: SharedKeyRing,
+    /// The key of its configuration.
+    pub key: [u8; 32],
     pub device: SharedDevice,
     /// Nobody relies on it: its device may be in a later epoch than it is.
     pub is_faulty: bool,
+}
+
+impl Means {
+    /// By the key of its configuration, unless that is erased.
+    fn signature(&self, digest: &Digest) -> [u8; 64] {
+        match self.ring.lock().has(&self.key) {
+            true => self.crypto.sign(self.id, &self.key, digest),
+            false => KeyRing::nothing(digest),
+        }
+    }
 }
 
 impl Authenticator for Means {
@@ -27,7 +41,7 @@ impl Authenticator for Means {
         match auth {
             Auth::Channel => Ok(AuthTag::Channel),
             Auth::Checksum => Ok(AuthTag::Checksum(Checksum::of(digest))),
-            Auth::Signature => Ok(AuthTag::Signature(self.crypto.sign(self.id, digest))),
+            Auth::Signature => Ok(AuthTag::Signature(self.signature(digest))),
             Auth::Vector => Ok(AuthTag::Vector(self.crypto.macs_of(self.id, digest))),
             Auth::Usig(instance, position) => {
                 device.create(*instance, *position, digest).map(AuthTag::Usig)
@@ -37,10 +51,15 @@ impl Authenticator for Means {
     }
 
     fn sign(&self, digest: &Digest) -> Signature {
-        Signature(self.crypto.sign(self.id, digest))
+        Signature(self.signature(digest))
     }
 
     fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
+        let key = membership.members[usize::from(self.id.0)].signing;
+        if key != self.key {
+            self.ring.lock().adopt(&key);
+            self.key = key;
+        }
         let begun = self.device.lock().expect("a panic ends the world").begin_epoch(membership);
         if self.is_faulty { Ok(()) } else { begun }
     }

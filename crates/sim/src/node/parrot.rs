@@ -107,7 +107,7 @@ impl ReplicaNode<'_> {
         Some(match *auth {
             Auth::Channel => AuthTag::Channel,
             Auth::Checksum => AuthTag::Checksum(Checksum::of(digest)),
-            Auth::Signature => AuthTag::Signature(self.crypto.sign(self.id, digest)),
+            Auth::Signature => AuthTag::Signature(self.sign(digest)),
             Auth::Vector => AuthTag::Vector(self.crypto.macs_of(self.id, digest)),
             Auth::Usig(instance, position) => {
                 let ui = devices.create(instance, position, digest).ok()?;

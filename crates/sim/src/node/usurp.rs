@@ -144,7 +144,8 @@ impl Usurping {
 }
 
 fn sign(own: &Own<'_>, handover: &Handover) -> Signature {
-    Signature(own.crypto.sign(own.id, &handover.statement(own.membership)))
+    let key = &own.membership.members[usize::from(own.id.0)].signing;
+    Signature(own.crypto.sign(own.id, key, &handover.statement(own.membership)))
 }
 
 impl ReplicaNode<'_> {

@@ -76,6 +76,7 @@ impl Shadow {
         let begun = real.device.begin_epoch(membership);
         assert_eq!(begun, expected, "whether a device begins {}", membership.epoch);
         if begun.is_ok() {
+            real.all.began(membership);
             real.epoch = Some(membership.clone());
         }
     }

@@ -8,6 +8,7 @@
 //! | `macs=1`, `sessions=1` | clients use MACs, session keys; without either they sign |
 //! | `watch_devices=0` | nobody watches devices |
 //! | `store=1` | replicas have the key-value store too |
+//! | `administrators=1` | administrators may change the group |
 //! | `device=clone` | devices of faulty replicas are `honest`, `rollback` or `clone` |
 //! | `hostile=flood` | one more hostile client |
 //! | `faulty=r1:forge(0,20000)` | one more habit of a faulty replica |
@@ -22,9 +23,10 @@
 //! `stop(whom,points,us)` and likewise `disk_fails`, `disk_full`, `disk_rots`, `disk_misdirects`
 //! and `disk_put_back`, `blackout(points,us)`, `isolate(whom,hears,clients,us)`,
 //! `split(part,one way,us)`, `partition(parts,us)`,
-//! `clock_jump(whom,ms)`. Yes and no are 1 and 0, times are in microseconds, sets are like `r0+r2`,
+//! `clock_jump(whom,ms)`, `refresh(way)`. Yes and no are 1 and 0, times are in microseconds, sets are like `r0+r2`,
 //! and `partition(0110,...)` has one digit for the part of each place.
 
+use super::refreshes::WAYS_MAX;
 use super::{DiskOptions, Disturbance, Failure, Options, Target};
 use crate::adversary::Behaviour;
 use crate::crypto::Means;
@@ -147,6 +149,7 @@ const FIELDS: &[Field] = &[
     },
     flag!("store", has_store),
     flag!("counters", has_real_devices),
+    flag!("administrators", has_administrators),
     flag!("watch_devices", watch_devices),
 ];
 
@@ -218,6 +221,7 @@ impl Options {
             disk: DiskOptions::default(),
             has_store: false,
             has_real_devices: false,
+            has_administrators: false,
             workload: WorkloadOptions {
                 keys: 1,
                 values: 0,
@@ -317,6 +321,7 @@ pub(crate) fn disturbance_text(disturbance: Disturbance) -> String {
         Disturbance::Partition { parts, lasts } => {
             format!("{name}({},{lasts})", parts_text(parts))
         }
+        Disturbance::Refresh(way) => format!("{name}({way})"),
         Disturbance::ClockJump(target, ms) => format!("{name}({},{ms})", target_text(target)),
     }
 }
@@ -461,7 +466,10 @@ impl Disturbance {
             | Self::Pause(target, _)
             | Self::Isolate { target, .. }
             | Self::ClockJump(target, _) => Some(target),
-            Self::Split { .. } | Self::Partition { .. } | Self::Blackout { .. } => None,
+            Self::Split { .. }
+            | Self::Partition { .. }
+            | Self::Blackout { .. }
+            | Self::Refresh(_) => None,
         }
     }
 
@@ -475,7 +483,7 @@ impl Disturbance {
             | Self::Isolate { lasts, .. }
             | Self::Split { lasts, .. }
             | Self::Partition { lasts, .. } => Some(lasts),
-            Self::Crash(_) | Self::CounterDies(_) | Self::ClockJump(..) => None,
+            Self::Crash(_) | Self::CounterDies(_) | Self::ClockJump(..) | Self::Refresh(_) => None,
         }
     }
 }
@@ -627,6 +635,7 @@ impl<'a> Call<'a> {
                 (Disturbance::Partition { parts, lasts }, 2)
             }
             "clock_jump" => (Disturbance::ClockJump(self.target()?, self.number(1, 600_000)?), 2),
+            "refresh" => (Disturbance::Refresh(self.number(0, WAYS_MAX)?), 1),
             name => return Err(format!("no disturbance {name:?}: see docs/testing.md")),
         };
         self.ends(count).map(|()| disturbance)

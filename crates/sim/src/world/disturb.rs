@@ -54,6 +54,7 @@ impl World<'_> {
                 self.network.partition(index as u64, parts);
                 self.schedule(self.now + lasts, Happening::Mend(index as u64));
             }
+            Disturbance::Refresh(way) => self.refresh(way),
             Disturbance::ClockJump(target, ms) => {
                 let index = self.resolve(target);
                 self.replicas[index].clock.jump(ms);
@@ -172,6 +173,7 @@ impl World<'_> {
             | Disturbance::ClockJump(target, _) => self.place(self.resolve(target)),
             Disturbance::Split { .. }
             | Disturbance::Partition { .. }
+            | Disturbance::Refresh(_)
             | Disturbance::Blackout { .. } => Place::World,
         }
     }

@@ -2,13 +2,16 @@
 
 use crate::crypto::{Crypto, Keys};
 use crate::factories::Factories;
+use crate::key_ring::SharedKeyRing;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier;
+use pentarchy_core::change::Change;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
-use pentarchy_core::membership::Membership;
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::protocol::{BadRecord, Memory, Setup, Tuning};
-use pentarchy_machine::EpochFactory;
+use pentarchy_machine::{EpochFactory, Prepared};
 use std::sync::Arc;
 
 /// Makes a replica's cores, and what checks others' statements.
@@ -17,6 +20,10 @@ pub struct SimFactory<'f> {
     pub id: ReplicaId,
     /// The keys.
     pub crypto: Arc<Crypto>,
+    /// Its signing keys.
+    pub ring: SharedKeyRing,
+    /// The life of its device.
+    pub life: Life,
     /// What makes cores.
     pub factories: Factories<'f>,
     /// Sizes.
@@ -38,6 +45,15 @@ impl EpochFactory for SimFactory<'_> {
     ) -> Box<dyn ReplicaCore> {
         let (me, membership, tuning) = (self.id, membership.clone(), self.tuning);
         (self.factories.replica)(Setup { me, membership, fetch, memory, tuning }, effects)
+    }
+
+    fn prepare(&mut self, change: &Change, _: &Digest) -> Option<Prepared> {
+        let signing = self.ring.lock().prepare(change);
+        Some(Prepared { signing, life: self.life })
+    }
+
+    fn forget_prepared(&mut self, is_void: &dyn Fn(&Change) -> bool) {
+        self.ring.lock().forget(is_void);
     }
 
     fn check_records(&self, _: &[Bytes]) -> Result<(), BadRecord> {

@@ -38,10 +38,12 @@ impl<'a> World<'a> {
         let journal = Journal::default();
         let (crypto, clients) = (self.crypto.clone(), self.ids.clone());
         let (factories, tuning) = (self.factories, self.options.tuning);
-        let mut factory = SimFactory { id, crypto: crypto.clone(), factories, tuning };
+        let (ring, life) = (self.rings[usize::from(id.0)].clone(), life_of(&device));
+        let mut factory =
+            SimFactory { id, crypto: crypto.clone(), ring: ring.clone(), life, factories, tuning };
         let beginning = Beginning {
             me: id,
-            life: life_of(&device),
+            life,
             rules: factories.rules,
             membership: self.membership.clone(),
             factory: &mut factory,
@@ -68,6 +70,7 @@ impl<'a> World<'a> {
             epochs: begun.following,
             factory: Box::new(factory),
             device,
+            ring,
             faulty,
             kept,
             store: begun.store,

@@ -1,0 +1,88 @@
+//! The signing keys of one replica, as its folder of keys has them: they outlive its process. A key
+//! that was erased is gone, also for a replica that starts again and would want it.
+
+use pentarchy_core::change::Change;
+use pentarchy_core::digest::{Digest, Hasher};
+use pentarchy_core::ids::ReplicaId;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A key that was made for a change, and is not used yet.
+#[derive(Clone, Debug)]
+struct Prepared {
+    change: Change,
+    key: [u8; 32],
+}
+
+/// See the [module](self).
+#[derive(Clone, Debug)]
+pub struct KeyRing {
+    owner: ReplicaId,
+    /// The one that signs.
+    current: [u8; 32],
+    prepared: Vec<Prepared>,
+    /// How many it has made.
+    made: u64,
+}
+
+/// The ring of a replica in all of its lives.
+#[derive(Clone, Debug)]
+pub struct SharedKeyRing(Arc<Mutex<KeyRing>>);
+
+impl SharedKeyRing {
+    /// The ring, for as long as somebody looks at it.
+    #[must_use]
+    pub fn lock(&self) -> MutexGuard<'_, KeyRing> {
+        self.0.lock().expect("a panic ends the world")
+    }
+}
+
+impl KeyRing {
+    /// With the key with which the group began.
+    #[must_use]
+    pub fn new(owner: ReplicaId, first: [u8; 32]) -> SharedKeyRing {
+        let ring = Self { owner, current: first, prepared: Vec::new(), made: 0 };
+        SharedKeyRing(Arc::new(Mutex::new(ring)))
+    }
+
+    /// The key for a change: made now, unless it was before.
+    pub fn prepare(&mut self, change: &Change) -> [u8; 32] {
+        if let Some(known) = self.prepared.iter().find(|known| known.change == *change) {
+            return known.key;
+        }
+        self.made += 1;
+        let mut hasher = Hasher::new("simulated signing key");
+        let key = hasher.u64(u64::from(self.owner.0)).u64(self.made).finish().0;
+        self.prepared.push(Prepared { change: change.clone(), key });
+        key
+    }
+
+    /// Drops what was made for changes that are void.
+    pub fn forget(&mut self, is_void: &dyn Fn(&Change) -> bool) {
+        self.prepared.retain(|known| !is_void(&known.change));
+    }
+
+    /// From now on the replica signs by this key, and every other one of an earlier configuration
+    /// is erased. Whether it has it.
+    pub fn adopt(&mut self, key: &[u8; 32]) -> bool {
+        let is_prepared = self.prepared.iter().any(|known| known.key == *key);
+        if is_prepared {
+            self.current = *key;
+            self.prepared.retain(|known| known.key != *key);
+        }
+        self.current == *key
+    }
+
+    /// Whether it has this key.
+    #[must_use]
+    pub fn has(&self, key: &[u8; 32]) -> bool {
+        self.current == *key || self.prepared.iter().any(|known| known.key == *key)
+    }
+
+    /// What a replica signs that has lost the key which it would need.
+    #[must_use]
+    pub fn nothing(digest: &Digest) -> [u8; 64] {
+        let mut signature = [0; 64];
+        signature[32..].copy_from_slice(&digest.0);
+        signature
+    }
+}

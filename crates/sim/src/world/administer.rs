@@ -1,0 +1,141 @@
+//! Administrators, who change the group's configuration while it runs.
+
+use super::{Address, Happening, World};
+use crate::packet::Packet;
+use crate::rng::Rng;
+use crate::time::Micros;
+use pentarchy_core::change::{Change, Petition, Withdrawal};
+use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry, RequestMeans};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{ClientId, MemberId, Millis, ReplicaId};
+use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::ports::client::ToReplica;
+use pentarchy_core::protocol::{Rules, Tuning};
+use pentarchy_core::request::{Draft, Request};
+use pentarchy_core::wire::Wire as _;
+use std::sync::Arc;
+
+/// Administrators of a group, and how many of them have to agree.
+const ADMINISTRATORS: usize = 3;
+const THRESHOLD: u8 = 2;
+
+/// Between two times that an administrator sends a request.
+const AGAIN: Micros = 400_000;
+
+/// How often it does.
+const TIMES: u32 = 12;
+
+/// What an administrator wants.
+pub(super) struct Wish {
+    who: usize,
+    petition: Petition,
+    left: u32,
+}
+
+/// The keys of the administrators of a world.
+pub(super) fn administrators(seed: u64) -> Vec<ClientId> {
+    (0..ADMINISTRATORS).map(|index| crate::crypto::administrator_id(seed, index)).collect()
+}
+
+/// The group as it begins, if administrators may change it.
+pub(super) fn stated(
+    first: &Membership,
+    rules: &Rules,
+    tuning: Tuning,
+    seed: u64,
+) -> Arc<Membership> {
+    let entry = |member: &Member| MemberEntry {
+        id: member.id,
+        identity: member.identity,
+        signing: member.signing,
+        address: format!("{}:7000", member.id),
+    };
+    let keys = administrators(seed).iter().map(|it| it.0).collect();
+    let configuration = Configuration {
+        group: first.group,
+        number: 0,
+        protocol: rules.name.to_owned(),
+        facts: rules.facts(),
+        f: first.f as u16,
+        lane: first.lane,
+        tuning,
+        requests: RequestMeans::Signature,
+        secret: None,
+        administrators: Administrators { threshold: THRESHOLD, keys },
+        members: first.members.iter().map(entry).collect(),
+        next_member: MemberId(first.n() as u32),
+    };
+    let lives: Vec<_> = first.members.iter().map(|member| member.life()).collect();
+    Arc::new(configuration.begin(&lives))
+}
+
+impl World<'_> {
+    /// Administrators want all members to have new keys. Now and then too few of them do, or they
+    /// think better of it, or give it so little time that it may expire.
+    pub(super) fn refresh(&mut self, way: u64) {
+        let mut rng = Rng::new(way);
+        let newest = self.correct().max_by_key(|(_, replica)| replica.node.epoch());
+        let Some((_, replica)) = newest else { return };
+        let executor = replica.node.executor();
+        let (membership, attempt) = (replica.node.membership(), executor.withdrawn_changes());
+        let Some(current) = membership.stated.clone() else { return };
+        let mut next = (*current).clone();
+        next.number += 1;
+        next.secret = Some(Digest::of(&rng.next_u64().to_le_bytes()));
+        let lasts = if rng.percent(25) { rng.range(1, 3_000) } else { 15_000 };
+        // Agreed time may be far behind the clocks, as in a group that nobody asks for anything.
+        let now = executor.time().0.max(replica.clock.read(self.now).0);
+        let ids = next.members.iter().map(|member| member.id);
+        let needed = if rng.percent(30) { ids.collect() } else { Vec::new() };
+        let expects = current.digest();
+        let change = Change { expects, attempt, expires: Millis(now + lasts), next, needed };
+        let proposes = if rng.percent(15) { 1 } else { rng.range(2, 3) as usize };
+        let first = rng.below(ADMINISTRATORS as u64) as usize;
+        let petition = Petition::Propose(Arc::new(change));
+        for step in 0..proposes {
+            self.wish((first + step) % ADMINISTRATORS, petition.clone(), rng.below(50_000));
+        }
+        if rng.percent(20) {
+            let withdrawal = Petition::Withdraw(Withdrawal { expects, attempt });
+            for who in 0..2 {
+                self.wish(who, withdrawal.clone(), rng.below(2_000_000));
+            }
+        }
+    }
+
+    fn wish(&mut self, who: usize, petition: Petition, after: Micros) {
+        self.wishes.push(Wish { who, petition, left: TIMES });
+        self.schedule(self.now + after, Happening::Administer(self.wishes.len() - 1));
+    }
+
+    /// An administrator sends its request to all replicas, some of which may not hear it.
+    pub(super) fn administer(&mut self, index: usize) {
+        let Wish { who, petition, left } = &mut self.wishes[index];
+        let (who, petition) = (*who, petition.clone());
+        *left -= 1;
+        let again = *left > 0;
+        let client = administrators(self.seed)[who];
+        // A number of its own for each time: nothing about the group is in the client table.
+        self.asked_by_administrators += 1;
+        let number = self.asked_by_administrators;
+        let operation = petition.to_bytes();
+        self.oracle.asked(client, number, &operation);
+        let requests = vec![Request { number, operation }];
+        let draft = Draft { client, floor: number, events: None, requests };
+        let envelope = Arc::new(self.crypto.seal(draft));
+        let bytes = ToReplica::Request(envelope).to_bytes();
+        let from = Address::Client((self.ids.len() - ADMINISTRATORS + who) as u16);
+        for replica in 0..self.options.n as u16 {
+            let to = Address::Replica(ReplicaId(replica));
+            self.transmit(from, to, Packet::ToReplica(bytes.clone()));
+        }
+        if again && self.now < self.options.heal_at + AGAIN * u64::from(TIMES) {
+            self.schedule(self.now + AGAIN, Happening::Administer(index));
+        }
+    }
+
+    /// Whether a change is pending at a correct replica: it takes effect, or expires, in time.
+    pub(super) fn is_changing(&self) -> bool {
+        self.correct().any(|(_, replica)| replica.node.executor().pending_change().is_some())
+    }
+}
