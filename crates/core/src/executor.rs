@@ -403,6 +403,12 @@ impl Executor {
         self.roster.withdrawn()
     }
 
+    /// Whether this member of the pending configuration is counted as ready.
+    #[must_use]
+    pub fn is_ready(&self, member: &ClientId) -> bool {
+        self.roster.is_ready(member)
+    }
+
     /// The change that waits for its members to be ready, and its digest.
     #[must_use]
     pub fn pending_change(&self) -> Option<(&Arc<Change>, Digest)> {

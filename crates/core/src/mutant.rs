@@ -134,6 +134,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("roster.change-without-expected", "a change counts in whatever configuration"),
     mutant("roster.withdrawn-change-returns", "a change that was withdrawn can be proposed again"),
     mutant("roster.secret-stays", "devices keep their secret when the configuration changes"),
+    mutant("changing.silent-when-counted", "a member says that it is ready only until it counts"),
     mutant("changing.forgets-what-is-not-pending", "keys for a change go when it is not pending"),
     mutant("epochs.next-not-compared", "a proof shows another configuration than was signed for"),
     mutant("admission.share-not-kept", "one more envelope of a flood is checked than is taken"),

@@ -90,6 +90,11 @@ impl Roster {
         self.proposals.pending().map(|pending| (&pending.change, pending.digest))
     }
 
+    /// Whether this member of the pending configuration is counted as ready.
+    pub fn is_ready(&self, member: &ClientId) -> bool {
+        self.proposals.is_ready(member)
+    }
+
     /// Whether what this client has ordered is to the group itself: it is a member, an
     /// administrator, or a member of the pending configuration.
     pub fn governs(&self, client: &ClientId) -> bool {

@@ -11,21 +11,26 @@ use pentarchy_core::change::{Change, Petition, Ready};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Message;
 use pentarchy_core::erased::CoreEvent;
-use pentarchy_core::ids::Millis;
+use pentarchy_core::ids::{Millis, Slot};
 use pentarchy_core::mutant;
+use pentarchy_core::request::Envelope;
+use std::sync::Arc;
 use tracing::info;
 
-/// Between two times that a replica says that it is ready. It goes on saying so once it is counted:
-/// in an idle group nothing else lets the agreed time pass for which the epoch waits for others.
+/// Between two times that a replica says that it is ready.
 const READY_AGAIN_MS: u64 = 2_000;
 
 /// What a replica has said about a pending change.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub struct SaidReady {
     /// The change's digest.
     change: Digest,
+    /// The request in which it said so last.
+    request: Option<Arc<Envelope>>,
     /// When it is to say so again, by the driver's clock.
     again_ms: u64,
+    /// What was executed when it said so last.
+    executed: Slot,
 }
 
 impl<D: Disk> Machine<'_, D> {
@@ -37,8 +42,8 @@ impl<D: Disk> Machine<'_, D> {
         }
         self.forget_void_changes();
         let Some((change, digest)) = self.executor.pending_change() else { return Ok(()) };
-        let said = self.said_ready;
-        if said.change == digest && self.engine.now_ms < said.again_ms {
+        let is_new = self.said_ready.change != digest;
+        if !is_new && self.engine.now_ms < self.said_ready.again_ms {
             return Ok(());
         }
         let me = self.epoch_manager.me;
@@ -49,24 +54,46 @@ impl<D: Disk> Machine<'_, D> {
         let Some(prepared) = self.epoch_manager.factory.prepare(&change, &digest) else {
             return Ok(());
         };
-        if said.change != digest {
+        if is_new {
             info!(change = %digest, number = change.next.number, "ready for the next configuration");
+            self.said_ready = SaidReady { change: digest, ..SaidReady::default() };
         }
-        self.said_ready =
-            SaidReady { change: digest, again_ms: self.engine.now_ms + READY_AGAIN_MS };
-        self.say_ready(digest, prepared, now, driver)
+        self.said_ready.again_ms = self.engine.now_ms + READY_AGAIN_MS;
+        let executed = std::mem::replace(&mut self.said_ready.executed, self.executor.executed());
+        let is_idle = executed == self.executor.executed();
+        let Some(envelope) = self.ready_request(digest, prepared, is_idle, now) else {
+            return Ok(());
+        };
+        self.say_ready(envelope, driver)
     }
 
-    /// Each replica has its core order that, this one included.
-    fn say_ready(
+    /// The request by which this replica says that it is ready; none if it need not. It asks the
+    /// same until it is counted: where the network is slow, new requests would stand in the way of
+    /// the old ones and of clients'. Then it only asks anew in a group that is idle: nothing else
+    /// lets the agreed time pass there for which the epoch waits for others.
+    fn ready_request(
         &mut self,
         change: Digest,
         Prepared { signing, life }: Prepared,
+        is_idle: bool,
         now: Millis,
-        driver: &mut impl Driver,
-    ) -> Result<(), Halt> {
+    ) -> Option<Arc<Envelope>> {
+        let is_counted = self.executor.is_ready(&self.epoch_manager.me);
+        let said = self.said_ready.request.clone();
+        if is_counted && (!is_idle || mutant!("changing.silent-when-counted")) {
+            return None;
+        }
+        if let (false, Some(said)) = (is_counted, said) {
+            return Some(said);
+        }
         let petition = Petition::Ready(Ready { change, signing, life });
         let envelope = self.epoch_manager.seal(&petition, now);
+        self.said_ready.request = Some(envelope.clone());
+        Some(envelope)
+    }
+
+    /// Each replica has its core order that, this one included.
+    fn say_ready(&mut self, envelope: Arc<Envelope>, driver: &mut impl Driver) -> Result<(), Halt> {
         driver.observe(Observed::Petitions(&envelope));
         self.tell(self.engine.others, &Message::Admit(envelope.clone()), driver);
         match self.answer_settled(envelope, driver) {

@@ -227,7 +227,6 @@ pub struct World<'a> {
     rings: Vec<SharedKeyRing>,
     /// What administrators want.
     wishes: Vec<Wish>,
-    asked_by_administrators: u64,
     oracle: Oracle,
     audit: Audit,
     rng: Rng,
@@ -293,7 +292,6 @@ impl<'a> World<'a> {
             hostile: Vec::new(),
             rings,
             wishes: Vec::new(),
-            asked_by_administrators: 0,
             oracle: Oracle::new(crypto.clone(), &first, &options),
             audit: Audit::default(),
             rng,

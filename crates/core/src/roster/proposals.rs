@@ -170,6 +170,13 @@ impl Proposals {
         members.iter().find(|member| member.identity == client.0)
     }
 
+    /// Whether this member of the pending configuration is counted as ready.
+    pub fn is_ready(&self, client: &ClientId) -> bool {
+        let member = self.invited(client);
+        let pending = self.pending.as_ref();
+        pending.zip(member).is_some_and(|(pending, member)| pending.ready.contains_key(&member.id))
+    }
+
     /// Why it does not count that a member is ready, whenever it says so.
     pub fn refuses_ready(
         &self,

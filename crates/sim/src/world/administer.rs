@@ -11,7 +11,7 @@ use pentarchy_core::ids::{ClientId, MemberId, Millis, ReplicaId};
 use pentarchy_core::membership::{Member, Membership};
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{Rules, Tuning};
-use pentarchy_core::request::{Draft, Request};
+use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire as _;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const TIMES: u32 = 12;
 /// What an administrator wants.
 pub(super) struct Wish {
     who: usize,
-    petition: Petition,
+    envelope: Arc<Envelope>,
     left: u32,
 }
 
@@ -93,37 +93,33 @@ impl World<'_> {
         let first = rng.below(ADMINISTRATORS as u64) as usize;
         let petition = Petition::Propose(Arc::new(change));
         for step in 0..proposes {
-            self.wish((first + step) % ADMINISTRATORS, petition.clone(), rng.below(50_000));
+            self.wish((first + step) % ADMINISTRATORS, &petition, rng.below(50_000));
         }
         if rng.percent(20) {
             let withdrawal = Petition::Withdraw(Withdrawal { expects, attempt });
             for who in 0..2 {
-                self.wish(who, withdrawal.clone(), rng.below(2_000_000));
+                self.wish(who, &withdrawal, rng.below(2_000_000));
             }
         }
     }
 
-    fn wish(&mut self, who: usize, petition: Petition, after: Micros) {
-        self.wishes.push(Wish { who, petition, left: TIMES });
+    fn wish(&mut self, who: usize, petition: &Petition, after: Micros) {
+        let client = administrators(self.seed)[who];
+        let (number, operation) = (self.wishes.len() as u64 + 1, petition.to_bytes());
+        self.oracle.asked(client, number, &operation);
+        let requests = vec![Request { number, operation }];
+        let draft = Draft { client, floor: number, events: None, requests };
+        let envelope = Arc::new(self.crypto.seal(draft));
+        self.wishes.push(Wish { who, envelope, left: TIMES });
         self.schedule(self.now + after, Happening::Administer(self.wishes.len() - 1));
     }
 
     /// An administrator sends its request to all replicas, some of which may not hear it.
     pub(super) fn administer(&mut self, index: usize) {
-        let Wish { who, petition, left } = &mut self.wishes[index];
-        let (who, petition) = (*who, petition.clone());
+        let Wish { who, envelope, left } = &mut self.wishes[index];
         *left -= 1;
-        let again = *left > 0;
-        let client = administrators(self.seed)[who];
-        // A number of its own for each time: nothing about the group is in the client table.
-        self.asked_by_administrators += 1;
-        let number = self.asked_by_administrators;
-        let operation = petition.to_bytes();
-        self.oracle.asked(client, number, &operation);
-        let requests = vec![Request { number, operation }];
-        let draft = Draft { client, floor: number, events: None, requests };
-        let envelope = Arc::new(self.crypto.seal(draft));
-        let bytes = ToReplica::Request(envelope).to_bytes();
+        let (who, again) = (*who, *left > 0);
+        let bytes = ToReplica::Request(envelope.clone()).to_bytes();
         let from = Address::Client((self.ids.len() - ADMINISTRATORS + who) as u16);
         for replica in 0..self.options.n as u16 {
             let to = Address::Replica(ReplicaId(replica));
