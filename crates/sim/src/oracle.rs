@@ -544,6 +544,7 @@ impl Oracle {
             found: self.found,
             undecided: self.undecided,
             epochs: self.handover.epochs(),
+            configurations: self.configurations.changes(),
             told: self.events_told.heard_count(),
             missed: self.events_told.missed_count(),
             late_mean_us: self.promptness.mean(),

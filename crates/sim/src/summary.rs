@@ -65,6 +65,8 @@ pub struct Summary {
     pub crash_points: BTreeMap<&'static str, u64>,
     /// Epochs that began behind the first one.
     pub epochs: u64,
+    /// Configurations that began behind the first one.
+    pub configurations: u64,
     /// Replicas that crashed.
     pub crashed: usize,
     /// What faulty replicas did.
@@ -95,6 +97,7 @@ impl fmt::Display for Summary {
         write!(out, "restarts={} resumed={} ", self.restarts, self.resumed)?;
         write!(out, "rewound={} ", self.rewound)?;
         write!(out, "crash_points={:?} epochs={} ", self.crash_points, self.epochs)?;
+        write!(out, "configurations={} ", self.configurations)?;
         let Compared { asked, judged } = self.compared;
         write!(out, "devices_asked={asked} seals_judged={judged} ")?;
         write!(out, "crashed={} adversaries={:?} ", self.crashed, self.adversaries)?;

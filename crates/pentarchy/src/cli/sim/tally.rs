@@ -31,6 +31,9 @@ pub struct Tally {
     /// Highest views, added up.
     view_changes: u64,
     transfers: u64,
+    /// Epochs, and configurations among them, that began behind the first ones.
+    epochs: u64,
+    configurations: u64,
     lies_told: u64,
     undecided_keys: u64,
     /// Kinds of lies that correct replicas found, and how many.
@@ -117,6 +120,8 @@ impl Tally {
         self.rejected += summary.rejected;
         self.view_changes += summary.view.0;
         self.transfers += summary.transfers;
+        self.epochs += summary.epochs;
+        self.configurations += summary.configurations;
         self.lies_told += summary.lies;
         self.undecided_keys += summary.undecided;
         for (name, found) in FINDINGS.iter().zip(summary.found) {
@@ -162,11 +167,13 @@ impl Tally {
         writeln!(
             out,
             "  all: {:.2} simulated hours ({:.2} per minute), {} view changes, {} state transfers, \
-             {} messages refused, {} lies told, {} keys undecided",
+             {} epochs, {} configurations, {} messages refused, {} lies told, {} keys undecided",
             self.simulated_hours,
             self.simulated_hours_per_minute,
             self.view_changes,
             self.transfers,
+            self.epochs,
+            self.configurations,
             self.rejected,
             self.lies_told,
             self.undecided_keys
