@@ -21,6 +21,7 @@ use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::request::Envelope;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The life of every device with which a group begins.
 pub const INCARNATION: Incarnation = Incarnation(1);
@@ -46,7 +47,7 @@ pub struct Crypto {
     /// Which counter its devices are.
     counter: Counter,
     /// Those of production, if they are asked the same.
-    real: Option<RealDevices>,
+    real: Option<Arc<RealDevices>>,
 }
 
 fn secret(kind: &'static str, seed: u64, index: usize) -> Digest {
@@ -106,7 +107,7 @@ impl Crypto {
 
     /// The devices of production, if they are asked the same.
     #[must_use]
-    pub const fn real(&self) -> Option<&RealDevices> {
+    pub const fn real(&self) -> Option<&Arc<RealDevices>> {
         self.real.as_ref()
     }
 

@@ -141,13 +141,9 @@ impl SimDevice {
         if mutant!("device.certifies-twice") { position < self.last } else { position <= self.last }
     }
 
-    /// The same device, but it lies if `fault` is [`DeviceFault::RollBack`]. A device of production
-    /// does not, so a device with any fault has none beside it.
+    /// The same device, but it lies if `fault` is [`DeviceFault::RollBack`].
     #[must_use]
-    pub fn with(mut self, fault: DeviceFault) -> Self {
-        if fault != DeviceFault::None {
-            self.shadow = Shadow::none();
-        }
+    pub fn with(self, fault: DeviceFault) -> Self {
         let start = self.crypto.counter().start();
         let earlier = (fault == DeviceFault::RollBack).then(|| vec![(start, start)]);
         Self { earlier, ..self }
@@ -255,15 +251,17 @@ impl Usig for SimDevice {
     fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
         self.answers()?;
         let made = self.certify(position, digest);
-        self.shadow.create((position, digest), &made, self.crypto.real());
+        self.shadow.create((position, digest), &made);
         made
     }
 
     fn mac(&mut self, digest: &Digest) -> Result<TrustedMac, Refused> {
         self.answers()?;
-        let mac = self.crypto.mac_by(self.by, digest);
-        self.shadow.mac(digest, &mac, self.crypto.real());
-        Ok(mac)
+        let is_trinx = self.counter() == Counter::Trinx;
+        let mac = is_trinx.then(|| self.crypto.mac_by(self.by, digest));
+        let made = mac.ok_or(Refused::Unavailable);
+        self.shadow.mac(digest, &made);
+        made
     }
 
     fn memory(&self) -> Option<Memory> {

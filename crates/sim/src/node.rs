@@ -141,7 +141,7 @@ impl Parts<'_> {
 /// The life of a replica's devices.
 #[must_use]
 pub fn life_of(device: &SharedDevice) -> Life {
-    let incarnation = device.lock().expect("a device does not panic").incarnation();
+    let incarnation = device.lock().expect("a panic ends the world").incarnation();
     Life { incarnation, device_key: [0; 32] }
 }
 
@@ -223,13 +223,13 @@ impl<'f> ReplicaNode<'f> {
 
     /// Its counter does not answer any more.
     pub fn lose_counter(&self) {
-        self.watch.device.lock().expect("a device does not panic").fail();
+        self.watch.device.lock().expect("a panic ends the world").fail();
     }
 
     /// Whether its counter does not answer any more, and whether it was asked since then.
     #[must_use]
     pub fn counter_failure(&self) -> (bool, bool) {
-        self.watch.device.lock().expect("a device does not panic").failure()
+        self.watch.device.lock().expect("a panic ends the world").failure()
     }
 
     /// What its clocks show: one that nobody can set, and the time of day.
@@ -384,7 +384,12 @@ impl<'f> ReplicaNode<'f> {
     /// One line for traces about a message in its encoding.
     #[must_use]
     pub fn describe_wire(&self, wire: &Bytes) -> String {
-        match self.core().open(&self.keys(), self.id, wire) {
+        let open = || self.core().open(&self.keys(), self.id, wire);
+        let opened = match self.crypto.real() {
+            Some(all) => all.uncounted(open),
+            None => open(),
+        };
+        match opened {
             Ok(incoming) => self.core().describe(&incoming),
             Err(why) => format!("{} bytes that are {}", wire.len(), why.name()),
         }

@@ -1,16 +1,20 @@
 //! The trusted counters of production in a simulated group, beside the simulator's own: each device
-//! of a replica has one of production as its shadow. Both are asked the same, and must answer the
-//! same: which positions are spent, what an identifier names, what a device remembers, and whether
-//! a seal that came from elsewhere is right.
+//! of a replica has one of production as its [shadow](Shadow), and so has each copy of a device by
+//! which the simulator finds out what a replica would say. Both are asked the same, and must answer
+//! the same: which positions are spent, what an identifier names, what a device remembers, and
+//! whether a seal that came from elsewhere is right.
 //!
 //! Seals differ, as the simulator's are cheaper. So each seal of the simulator's has one of
 //! production that was made with it, and a message that carries the first is judged as if it
-//! carried the second.
+//! carried the second. What is right where it was made is also judged where it means nothing: under
+//! another configuration of the same group.
+
+mod shadow;
+
+pub use shadow::Shadow;
 
 use crate::certifier::Certifier;
-use pentarchy_core::counter::{
-    Certificate, Counter, Instance, Memory, Position, Refused, TrustedMac, Ui, Usig,
-};
+use pentarchy_core::counter::{Certificate, Counter, TrustedMac, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
 use pentarchy_core::membership::Membership;
@@ -21,6 +25,7 @@ use pentarchy_trusted::identity::DeviceIdentity;
 use pentarchy_trusted::order_counter::{OrderCheck, OrderCounter};
 use pentarchy_trusted::usig;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What all devices of a group share, so that each can check what another made.
@@ -29,45 +34,74 @@ const SECRET: [u8; 32] = [7; 32];
 /// In place of a seal that no device made.
 const NO_SEAL: [u8; 32] = [0x55; 32];
 
-/// See the [module](self).
+/// In place of the configuration of a group: none has it.
+const NO_CONFIGURATION: Digest = Digest([0x55; 32]);
+
+/// How often devices of production were compared with the simulator's.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Compared {
+    /// Devices were asked for something.
+    pub asked: u64,
+    /// Seals were judged.
+    pub judged: u64,
+}
+
+/// How production checks what is said in an epoch, and where that means nothing.
+struct Checks {
+    here: Arc<dyn UsigCheck>,
+    /// In the same epoch, under another configuration.
+    elsewhere: Arc<dyn UsigCheck>,
+}
+
+/// What all devices of production in a group have in common: see the [module](self).
 pub struct RealDevices {
     counter: Counter,
     /// The group as it began.
     first: Membership,
     /// The seal of production for each of the simulator's.
     seals: Mutex<BTreeMap<[u8; 32], [u8; 32]>>,
-    checks: Mutex<BTreeMap<Epoch, Arc<dyn UsigCheck>>>,
+    checks: Mutex<BTreeMap<Epoch, Arc<Checks>>>,
+    asked: AtomicU64,
+    judged: AtomicU64,
 }
 
 impl RealDevices {
     /// For a group with such counters. None if production has none of this kind.
     #[must_use]
-    pub fn new(counter: Counter, first: &Membership) -> Option<Self> {
-        (counter != Counter::Unbound).then(|| Self {
+    pub fn new(counter: Counter, first: &Membership) -> Option<Arc<Self>> {
+        let make = || Self {
             counter,
             first: first.clone(),
             seals: Mutex::default(),
             checks: Mutex::default(),
-        })
+            asked: AtomicU64::new(0),
+            judged: AtomicU64::new(0),
+        };
+        (counter != Counter::Unbound).then(|| Arc::new(make()))
     }
 
     /// So many devices of a replica, in this life.
     #[must_use]
-    pub fn open(&self, replica: ReplicaId, life: Incarnation, count: u8) -> Vec<Shadow> {
+    pub fn open(self: &Arc<Self>, replica: ReplicaId, life: Incarnation, count: u8) -> Vec<Shadow> {
+        let devices = self.fresh(replica, life, count).into_iter().enumerate();
+        let shadow = |(number, device)| Shadow::new(self.clone(), (replica, life, number), device);
+        devices.map(shadow).collect()
+    }
+
+    fn fresh(&self, replica: ReplicaId, life: Incarnation, count: u8) -> Vec<Device> {
         let identity = DeviceIdentity::chosen(life, None);
-        let devices: Vec<Box<dyn Usig + Send>> = match self.counter {
+        match self.counter {
             Counter::Trinx => {
                 let devices =
                     OrderCounter::open_all(&self.first, replica, &identity, Some(&SECRET), count);
                 let devices = devices.expect("they share a secret").into_iter();
-                devices.map(|device| Box::new(device) as Box<dyn Usig + Send>).collect()
+                devices.map(|device| Box::new(device) as Device).collect()
             }
             Counter::Usig | Counter::Unbound => {
                 let device = InProcess::mac(&SECRET, self.first.epoch_id(), replica, identity);
                 vec![Box::new(device.expect("it has no key of its own"))]
             }
-        };
-        devices.into_iter().map(|device| Shadow(Some(device))).collect()
+        }
     }
 
     /// Whether production takes an identifier, as the simulator does or does not.
@@ -75,11 +109,13 @@ impl RealDevices {
     /// # Panics
     /// If the two differ.
     pub fn compare_identifier(&self, by: Certifier, ui: &Ui, digest: &Digest, takes: bool) {
-        let Certificate::Mac(seal) = &ui.certificate else { return };
-        let Some(seal) = self.seal_for(seal, takes) else { return };
-        let real = Ui { certificate: Certificate::Mac(seal), ..*ui };
-        let taken = self.check_in(by.epoch).check(by.replica, &real, digest);
-        assert_eq!(taken, takes, "in {:?}, {by:?} is said to have made {ui:?}", by.epoch);
+        let certificate = match ui.certificate {
+            Certificate::Mac(seal) => Certificate::Mac(self.seal_for(&seal, takes)),
+            signature @ Certificate::Signature(_) => signature,
+        };
+        let real = Ui { certificate, ..*ui };
+        let said = || format!("in {:?}, {by:?} is said to have made {ui:?}", by.epoch);
+        self.compare(by.epoch, takes, |check| check.check(by.replica, &real, digest), said);
     }
 
     /// Whether production takes a trusted MAC, as the simulator does or does not.
@@ -87,23 +123,36 @@ impl RealDevices {
     /// # Panics
     /// If the two differ.
     pub fn compare_mac(&self, by: Certifier, mac: &TrustedMac, digest: &Digest, takes: bool) {
-        if self.counter != Counter::Trinx {
-            return;
-        }
-        let Some(seal) = self.seal_for(&mac.0, takes) else { return };
-        let real = TrustedMac(seal);
+        let real = TrustedMac(self.seal_for(&mac.0, takes));
         let Certifier { replica, instance, incarnation, epoch } = by;
         let maker = Maker { replica, instance, incarnation };
-        let taken = self.check_in(epoch).check_mac(maker, &real, digest);
-        assert_eq!(taken, takes, "in {epoch:?}, {by:?} is said to have made {mac:?}");
+        let said = || format!("in {epoch:?}, {by:?} is said to have made {mac:?}");
+        self.compare(epoch, takes, |check| check.check_mac(maker, &real, digest), said);
+    }
+
+    fn compare(
+        &self,
+        epoch: Epoch,
+        takes: bool,
+        is_taken: impl Fn(&dyn UsigCheck) -> bool,
+        said: impl Fn() -> String,
+    ) {
+        self.judged.fetch_add(1, Ordering::Relaxed);
+        let checks = self.checks_in(epoch);
+        assert_eq!(is_taken(&*checks.here), takes, "{}", said());
+        assert!(!takes || !is_taken(&*checks.elsewhere), "under any configuration, {}", said());
     }
 
     /// The seal with which to ask production about one of the simulator's that is taken, or not.
-    /// None if the device that made it had no shadow, as the copies have with which the simulator
-    /// finds out what a replica would say.
-    fn seal_for(&self, seal: &[u8; 32], takes: bool) -> Option<[u8; 32]> {
+    ///
+    /// # Panics
+    /// If the simulator takes a seal that none of its devices made beside one of production.
+    fn seal_for(&self, seal: &[u8; 32], takes: bool) -> [u8; 32] {
         let seals = self.seals.lock().expect("nothing panics with it");
-        seals.get(seal).copied().or_else(|| (!takes).then_some(NO_SEAL))
+        let paired = seals.get(seal).copied();
+        drop(seals);
+        assert!(paired.is_some() || !takes, "no device of production made {seal:?} too");
+        paired.unwrap_or(NO_SEAL)
     }
 
     /// A device sealed the same in the simulator and in production.
@@ -111,94 +160,47 @@ impl RealDevices {
         self.seals.lock().expect("nothing panics with it").insert(seal, real);
     }
 
-    fn check_in(&self, epoch: Epoch) -> Arc<dyn UsigCheck> {
+    fn checks_in(&self, epoch: Epoch) -> Arc<Checks> {
         let mut checks = self.checks.lock().expect("nothing panics with it");
-        let check = checks.entry(epoch).or_insert_with(|| {
-            let membership = Membership { epoch, ..self.first.clone() };
-            match self.counter {
-                Counter::Trinx => Arc::new(OrderCheck::new(&SECRET, &membership)),
-                Counter::Usig | Counter::Unbound => {
-                    Arc::new(Check::mac(&SECRET, usig::context_of(&membership.epoch_id())))
-                }
-            }
+        let made = checks.entry(epoch).or_insert_with(|| {
+            let here = Membership { epoch, ..self.first.clone() };
+            let elsewhere = Membership { configuration: NO_CONFIGURATION, ..here.clone() };
+            let check = |membership| self.check_for(membership);
+            Arc::new(Checks { here: check(&here), elsewhere: check(&elsewhere) })
         });
-        check.clone()
+        made.clone()
     }
-}
 
-/// The device of production beside one of the simulator's, or none. There is never a copy of one:
-/// of a copied device of the simulator's, the copy has none.
-pub struct Shadow(Option<Box<dyn Usig + Send>>);
-
-impl Clone for Shadow {
-    fn clone(&self) -> Self {
-        Self::none()
+    /// The check with which the group began, gone over to this epoch.
+    fn check_for(&self, membership: &Membership) -> Arc<dyn UsigCheck> {
+        match self.counter {
+            Counter::Trinx => Arc::new(OrderCheck::new(&SECRET, &self.first).for_epoch(membership)),
+            Counter::Usig | Counter::Unbound => {
+                let context = usig::context_of(&self.first.epoch_id());
+                Arc::new(Check::mac(&SECRET, context).for_epoch(membership))
+            }
+        }
     }
-}
 
-impl Shadow {
-    /// None.
+    /// Has something look at seals that is no part of the world, and does not count that.
+    pub fn uncounted<T>(&self, look: impl FnOnce() -> T) -> T {
+        let before = self.judged.load(Ordering::Relaxed);
+        let seen = look();
+        self.judged.store(before, Ordering::Relaxed);
+        seen
+    }
+
+    /// How often both were compared so far.
     #[must_use]
-    pub const fn none() -> Self {
-        Self(None)
-    }
-
-    /// Goes over to a later epoch.
-    pub fn begin_epoch(&mut self, membership: &Membership, expected: Result<(), Refused>) {
-        if let Some(device) = &mut self.0 {
-            assert_eq!(device.begin_epoch(membership), expected, "to begin {}", membership.epoch);
-        }
-    }
-
-    /// Certifies, as the simulator's device just did.
-    pub fn create(
-        &mut self,
-        (position, digest): (Position, &Digest),
-        expected: &Result<Ui, Refused>,
-        all: Option<&RealDevices>,
-    ) {
-        let (Some(device), Some(all)) = (&mut self.0, all) else { return };
-        match (device.create(position, digest), expected) {
-            (Ok(real), Ok(expected)) => {
-                let without_seal = Ui { certificate: expected.certificate, ..real };
-                assert_eq!(without_seal, *expected, "what a device certified at {position:?}");
-                if let (Certificate::Mac(real), Certificate::Mac(seal)) =
-                    (real.certificate, expected.certificate)
-                {
-                    all.pair(seal, real);
-                }
-            }
-            (real, expected) => {
-                assert_eq!(real, *expected, "whether a device certifies at {position:?}");
-            }
-        }
-    }
-
-    /// Makes a trusted MAC, as the simulator's device just did.
-    pub fn mac(&mut self, digest: &Digest, expected: &TrustedMac, all: Option<&RealDevices>) {
-        let (Some(device), Some(all)) = (&mut self.0, all) else { return };
-        // Of the counters of production, those without MACs refuse.
-        if let Ok(real) = device.mac(digest) {
-            all.pair(expected.0, real.0);
-        }
-    }
-
-    /// What it remembers.
-    pub fn memory(&self, expected: &Memory) {
-        if let Some(device) = &self.0 {
-            assert_eq!(device.memory().as_ref(), Some(expected), "what a device remembers");
-        }
-    }
-
-    /// Takes over what another one remembered, as the simulator's device does.
-    pub fn restore(
-        &mut self,
-        (memory, instance): (&Memory, Instance),
-        expected: Result<(), Refused>,
-    ) {
-        if let Some(device) = &mut self.0 {
-            let restored = device.restore(memory);
-            assert_eq!(restored, expected, "whether {instance:?} takes over {memory:?}");
-        }
+    pub fn compared(&self) -> Compared {
+        let [asked, judged] =
+            [&self.asked, &self.judged].map(|count| count.load(Ordering::Relaxed));
+        Compared { asked, judged }
     }
 }
+
+/// A device of production.
+type Device = Box<dyn Usig + Send>;
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! What is told of a world in which nothing is broken.
 
 use crate::audit::Fingerprint;
+use crate::real_devices::Compared;
 use crate::time::Micros;
 use core::fmt;
 use pentarchy_core::ids::{Slot, View};
@@ -75,6 +76,8 @@ pub struct Summary {
     /// Mean time of a request, once the group has had time to replace faulty primaries; none if
     /// there were too few.
     pub late_mean_us: Option<Micros>,
+    /// How often trusted counters of production were compared with the simulated ones.
+    pub compared: Compared,
     /// Simulated time.
     pub simulated_ms: u64,
     /// The hash of all that happened.
@@ -92,6 +95,8 @@ impl fmt::Display for Summary {
         write!(out, "restarts={} resumed={} ", self.restarts, self.resumed)?;
         write!(out, "rewound={} ", self.rewound)?;
         write!(out, "crash_points={:?} epochs={} ", self.crash_points, self.epochs)?;
+        let Compared { asked, judged } = self.compared;
+        write!(out, "devices_asked={asked} seals_judged={judged} ")?;
         write!(out, "crashed={} adversaries={:?} ", self.crashed, self.adversaries)?;
         write!(out, "hostile={:?} faults={:?} ", self.hostile, self.faults)?;
         write!(out, "simulated={}ms audit={}", self.simulated_ms, self.audit)

@@ -10,6 +10,7 @@ use crate::network::{NetworkOptions, Parts};
 use crate::rng::Rng;
 use crate::time::Micros;
 use crate::workload::WorkloadOptions;
+use pentarchy_core::counter::Counter;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::limits::CHECKPOINT_BYTES;
 use pentarchy_core::protocol::{Rules, Timeouts, Tuning};
@@ -303,7 +304,8 @@ impl Options {
             options.draw_habits(&mut Rng::new(services.next_u64().rotate_left(31)));
         }
         options.has_store = services.percent(STORES_PERCENT);
-        let has_devices = rules.counter.is_some() && options.device == DeviceFault::None;
+        let is_made = |counter| counter != Counter::Unbound;
+        let has_devices = rules.counter.is_some_and(is_made) && options.device == DeviceFault::None;
         options.has_real_devices = has_devices && services.percent(DEVICES_PERCENT);
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.

@@ -603,6 +603,7 @@ impl<'a> World<'a> {
         (summary.resumed, summary.rewound) = (self.resumed, self.rewound);
         summary.crash_points = self.crash_points.clone();
         summary.audit = self.audit.digest();
+        summary.compared = self.crypto.real().map(|all| all.compared()).unwrap_or_default();
         Ok(summary)
     }
 }
@@ -618,7 +619,9 @@ fn keys(seed: u64, options: &Options, first: &Membership, factories: &Factories)
     let clients = options.clients + options.hostile.len();
     let crypto = Crypto::new(seed, options.n, clients).with(options.means);
     let crypto = crypto.counting(factories.rules.device());
-    if options.has_real_devices { crypto.beside_real(first) } else { crypto }
+    // A device of production does not lie.
+    let is_honest = options.device == DeviceFault::None;
+    if options.has_real_devices && is_honest { crypto.beside_real(first) } else { crypto }
 }
 
 /// The group of a world.

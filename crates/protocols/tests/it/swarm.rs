@@ -4,6 +4,7 @@
 //! release must pass, of which every check runs the first third.
 
 use super::registry::every;
+use pentarchy_core::counter::Counter;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::protocol::Rules;
 use pentarchy_core::quorum::Quorums;
@@ -13,6 +14,7 @@ use pentarchy_protocols::{
 use pentarchy_sim::adversary::Behaviour;
 use pentarchy_sim::crypto::Means;
 use pentarchy_sim::device::DeviceFault;
+use pentarchy_sim::real_devices::Compared;
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::run::{
     ClientSetup, FINDINGS, Factories, StartClient, Summary, Violation, run_many, run_options,
@@ -133,6 +135,23 @@ fn nothing_goes_wrong_in_a_perfect_network() {
                 "{summary}"
             );
         }
+    }
+}
+
+/// What counters of production are asked, and the seals that they judge, are counted; none is left
+/// out, or the world would end.
+#[test]
+fn counters_of_production_stand_beside_the_simulated_ones() {
+    let is_made = |counter| matches!(counter, Counter::Usig | Counter::Trinx);
+    for entry in swept().filter(|entry| entry.rules.counter.is_some_and(is_made)) {
+        let config = SimConfig { faults: false, requests: 100, f: Some(1), ..SimConfig::default() };
+        let mut rng = Rng::new(1);
+        let mut options = Options::draw(&mut rng, &config, &entry.rules);
+        options.has_real_devices = true;
+        let ran = run_options(1, options, &factories_of(entry), rng, None);
+        let summary = ran.unwrap_or_else(|violation| panic!("{violation}"));
+        let Compared { asked, judged } = summary.compared;
+        assert!(asked > 0 && judged > 0, "{}: {summary}", entry.rules.name);
     }
 }
 

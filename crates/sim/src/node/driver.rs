@@ -187,7 +187,7 @@ impl SimDriver<'_> {
     fn sent(&mut self, sent: &Sent<'_>) {
         let Sent { core, to, incoming, wire, digest, ui } = sent;
         if let Some(ui) = *ui {
-            let epoch = self.watch.device.lock().expect("a device does not panic").epoch();
+            let epoch = self.watch.device.lock().expect("a panic ends the world").epoch();
             self.saw(Observation::Certified { epoch, ui, digest: *digest });
         }
         let topic = core.topic(incoming).map(Box::new);

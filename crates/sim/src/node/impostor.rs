@@ -111,7 +111,7 @@ impl ReplicaNode<'_> {
 
     /// A piece of what the device seals for the counter, in the place of a tag.
     fn certificate(&self, digest: &Digest, out: &mut Vec<Act>) -> Option<RequestAuth> {
-        let mut device = self.watch.device.lock().expect("a device does not panic");
+        let mut device = self.watch.device.lock().expect("a panic ends the world");
         let last = device.last();
         let next = Position::new(last.view, last.index.saturating_add(1));
         let ui = device.create(Instance::FIRST, next, digest).ok()?;

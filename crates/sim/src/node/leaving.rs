@@ -72,7 +72,7 @@ impl ReplicaNode<'_> {
     /// The kind of what it would refuse, and why.
     pub fn shows_what_it_accepts(&self) -> Result<(), (&'static str, Reject)> {
         let (mut core, keys) = (self.core().boxed_clone(), self.keys());
-        let mut devices = self.watch.device.lock().expect("a device does not panic").clone();
+        let mut devices = self.watch.device.lock().expect("a panic ends the world").clone();
         let mut inbox: VecDeque<CoreEvent> = self.asks(&*core).collect();
         let mut effects = Vec::new();
         for _ in 0..CHAIN_MAX {

@@ -69,14 +69,14 @@ impl Hand for Own<'_> {
         position: Position,
         digest: &Digest,
     ) -> Result<Ui, Refused> {
-        let mut device = self.device.lock().expect("a device does not panic");
+        let mut device = self.device.lock().expect("a panic ends the world");
         let ui = device.create(instance, position, digest)?;
         self.certified.push((device.epoch(), ui, *digest));
         Ok(ui)
     }
 
     fn mac(&mut self, instance: Instance, digest: &Digest) -> Result<TrustedMac, Refused> {
-        self.device.lock().expect("a device does not panic").of(instance)?.mac(digest)
+        self.device.lock().expect("a panic ends the world").of(instance)?.mac(digest)
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Means {
 
 impl Authenticator for Means {
     fn tag(&mut self, auth: &Auth, digest: &Digest) -> Result<AuthTag, Refused> {
-        let mut device = self.device.lock().expect("a device does not panic");
+        let mut device = self.device.lock().expect("a panic ends the world");
         match auth {
             Auth::Channel => Ok(AuthTag::Channel),
             Auth::Checksum => Ok(AuthTag::Checksum(Checksum::of(digest))),
@@ -41,12 +41,12 @@ impl Authenticator for Means {
     }
 
     fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
-        let begun = self.device.lock().expect("a device does not panic").begin_epoch(membership);
+        let begun = self.device.lock().expect("a panic ends the world").begin_epoch(membership);
         if self.is_faulty { Ok(()) } else { begun }
     }
 
     fn memories(&self) -> Vec<(Instance, DeviceMemory)> {
-        self.device.lock().expect("a device does not panic").memories()
+        self.device.lock().expect("a panic ends the world").memories()
     }
 }
 
@@ -62,7 +62,7 @@ impl OneDevice {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut dyn Usig) -> T) -> T {
-        let mut device = self.0.lock().expect("a device does not panic");
+        let mut device = self.0.lock().expect("a panic ends the world");
         act(device.of(self.1).expect("there is one of this number"))
     }
 }

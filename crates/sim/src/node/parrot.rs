@@ -103,7 +103,7 @@ impl ReplicaNode<'_> {
     /// By its own key and device, unless the device refuses.
     fn authenticate(&self, outgoing: &Outgoing, out: &mut Vec<Act>) -> Option<AuthTag> {
         let Outgoing { auth, digest, .. } = outgoing;
-        let mut devices = self.watch.device.lock().expect("a device does not panic");
+        let mut devices = self.watch.device.lock().expect("a panic ends the world");
         Some(match *auth {
             Auth::Channel => AuthTag::Channel,
             Auth::Checksum => AuthTag::Checksum(Checksum::of(digest)),

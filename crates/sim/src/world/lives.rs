@@ -249,7 +249,7 @@ impl<'a> World<'a> {
         let others = || self.replicas.iter().enumerate().filter(|(other, _)| *other != index);
         let theirs = others().map(|(_, other)| other.node.epoch()).max()?;
         // In a later epoch the device has certified nothing that is in the copy.
-        let memories = device.lock().expect("a device does not panic").memories();
+        let memories = device.lock().expect("a panic ends the world").memories();
         let lasts = memories.into_iter().map(|(_, memory)| memory.last);
         let last = lasts.max().filter(|_| theirs == epoch);
         let knows = |(_, replica): (usize, &Replica<'_>)| {
