@@ -6,8 +6,11 @@
 //!
 //! Seals differ, as the simulator's are cheaper. So each seal of the simulator's has one of
 //! production that was made with it, and a message that carries the first is judged as if it
-//! carried the second. What is right where it was made is also judged where it means nothing: under
-//! another configuration of the same group.
+//! carried the second.
+//!
+//! Few replicas of a world try what no device may allow. So each device is also asked for the
+//! position that it has just given away, for another statement, and what is right where it was made
+//! is also judged where it means nothing: under another configuration of the same group.
 
 mod shadow;
 

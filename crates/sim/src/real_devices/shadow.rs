@@ -8,6 +8,9 @@ use pentarchy_core::membership::Membership;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// The digest of nothing that anybody says.
+const NO_STATEMENT: Digest = Digest([0x55; 32]);
+
 /// The device of production beside one of the simulator's, or none.
 #[derive(Clone)]
 pub struct Shadow(Option<Real>);
@@ -77,7 +80,7 @@ impl Shadow {
         }
     }
 
-    /// Certifies, as the simulator's device just did.
+    /// Certifies, as the simulator's device just did, and does not certify anything else there.
     pub fn create(
         &mut self,
         (position, digest): (Position, &Digest),
@@ -94,6 +97,8 @@ impl Shadow {
                     panic!("one of both signed at {position:?}");
                 };
                 all.pair(seal, real);
+                let again = device.create(position, &NO_STATEMENT);
+                assert_eq!(again, Err(Refused::Spent), "{position:?} is given away twice");
             }
             (real, expected) => {
                 assert_eq!(real, *expected, "whether a device certifies at {position:?}");
