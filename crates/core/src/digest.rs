@@ -138,8 +138,10 @@ impl Domain {
     pub fn new(id: &EpochId) -> Self {
         let EpochId { group, configuration, epoch } = id;
         let epoch = if mutant!("domain.epochs-shared") { Epoch(0) } else { *epoch };
+        let shared = mutant!("domain.configurations-shared");
+        let configuration = if shared { Digest::default() } else { *configuration };
         let mut hasher = Hasher::new("pentarchy domain");
-        hasher.u64(crate::limits::WIRE_VERSION).bytes(&group.0).u64(epoch.0).digest(configuration);
+        hasher.u64(crate::limits::WIRE_VERSION).bytes(&group.0).u64(epoch.0).digest(&configuration);
         Self(hasher.finish())
     }
 
@@ -184,11 +186,14 @@ mod tests {
         let first = EpochId { group: GroupId([1; 16]), ..EpochId::default() };
         let second = EpochId { epoch: Epoch(1), ..first };
         let changed = EpochId { configuration: Digest::of(b"other keys"), ..first };
-        let differ = || Domain::new(&first) != Domain::new(&second);
-        assert!(differ());
-        assert!(Domain::new(&first) != Domain::new(&changed), "nor under another configuration");
+        let differs = |other| Domain::new(&first) != Domain::new(other);
+        assert!(differs(&second));
+        assert!(differs(&changed), "nor under another configuration");
         assert!(Domain::of_group(&first.group) != Domain::new(&first));
         #[cfg(feature = "mutants")]
-        assert!(!mutant::with(Some("domain.epochs-shared"), differ));
+        {
+            assert!(!mutant::with(Some("domain.epochs-shared"), || differs(&second)));
+            assert!(!mutant::with(Some("domain.configurations-shared"), || differs(&changed)));
+        }
     }
 }

@@ -22,6 +22,7 @@ pub use pentarchy_core::counter::REPEATABLE;
 use pentarchy_core::counter::{Certificate, Instance, Memory, Position, Refused, Statement, Ui};
 use pentarchy_core::digest::{Digest, Domain, EpochId};
 use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use pentarchy_core::mutant;
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
@@ -187,7 +188,7 @@ impl Device {
     /// # Errors
     /// [`Refused::Spent`] if the position is not above all before, and not a remembered repetition.
     pub fn create(&mut self, position: Position, digest: &Digest) -> Result<Ui, Refused> {
-        if position <= self.last {
+        if position <= self.last && !mutant!("trusted.certifies-twice") {
             let same = |(claim, of): &&(Claim, Digest)| claim.position == position && of == digest;
             let (claim, _) = self.recent.iter().flatten().find(same).ok_or(Refused::Spent)?;
             return Ok(self.certify(claim, digest));

@@ -11,6 +11,6 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     page: Some("hybster.md"),
     forger: Some(Byzantine::boxed),
     is_settled,
-    mutants: &["hybster", "trusted.forgets-what-it-said"],
+    mutants: &["hybster", "trusted.forgets-what-it-said", "trusted.leaves-in-silence"],
     ..Descriptor::of::<Hybster>(Status::Young)
 };

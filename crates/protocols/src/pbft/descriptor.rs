@@ -40,7 +40,7 @@ pub static HYBRID: Descriptor = Descriptor {
     page: Some("pbft.md#hybridpbft"),
     forger: Some(Byzantine::<TrustedMac>::boxed),
     is_settled: is_settled::<TrustedMac>,
-    mutants: &["hybrid-pbft", "ingress.mac-not-checked"],
+    mutants: &["hybrid-pbft", "ingress.mac-not-checked", "trusted.mac-not-checked"],
     ..Descriptor::of::<HybridPbft>(Status::Young)
 };
 

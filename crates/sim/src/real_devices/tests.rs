@@ -87,3 +87,24 @@ fn a_seal_that_no_device_of_production_made_too_is_not_passed_over() {
         assert!(said.contains("no device of production made"), "{said}");
     }
 }
+
+#[cfg(feature = "mutants")]
+#[test]
+fn each_seeded_bug_of_the_devices_of_production_shows_in_the_story() {
+    use pentarchy_core::mutant;
+    let finds = |counter, bug| mutant::with(Some(bug), || quiet::catch(|| story(counter)).is_err());
+    for bug in ["trusted.stays-in-its-epoch", "trusted.certifies-twice"] {
+        assert!(finds(Counter::Usig, bug), "{bug}");
+    }
+    for bug in [
+        "trusted.restores-nothing",
+        "trusted.seal-not-checked",
+        "trusted.checks-in-its-epoch",
+        "domain.configurations-shared",
+    ] {
+        assert!(finds(Counter::Usig, bug), "{bug}");
+    }
+    for bug in ["trusted.leaves-in-silence", "trusted.forgets-what-it-said"] {
+        assert!(finds(Counter::Trinx, bug), "{bug}");
+    }
+}
