@@ -130,8 +130,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("roster.one-administrator-is-enough", "one administrator's proposal is pending at once"),
     mutant("roster.enough-stays", "an epoch ends though a member that was ready is not any more"),
     mutant("roster.ready-at-once", "an epoch ends as soon as enough members are ready"),
-    mutant("roster.lifeless-members-may-be-late", "an epoch ends before new members have a device"),
-    mutant("roster.change-without-expected", "a change counts in whatever configuration"),
     mutant("roster.withdrawn-change-returns", "a change that was withdrawn can be proposed again"),
     mutant("roster.secret-stays", "devices keep their secret when the configuration changes"),
     mutant("changing.silent-when-counted", "a member says that it is ready only until it counts"),

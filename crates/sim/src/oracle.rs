@@ -330,6 +330,7 @@ impl Oracle {
     ) -> Verdict {
         audit.note(slot.0, 30, u64::from(replica.0), &batch.digest.0);
         self.handover.executed(replica, slot, batch)?;
+        self.configurations.executed(slot, batch);
         self.agreed_time.executed(now, replica, slot, batch.time)?;
         if self.agreement.executed(replica, slot, batch.digest)? {
             self.validity.executed(slot, batch)?;

@@ -282,8 +282,7 @@ impl Pending {
         };
         let is_needed = |member: &MemberEntry| {
             let lacks_device = next.facts.counter.is_some() && !runs_device(member);
-            needed.contains(&member.id)
-                || (lacks_device && !mutant!("roster.lifeless-members-may-be-late"))
+            needed.contains(&member.id) || lacks_device
         };
         let mut missing = next.members.iter().filter(|it| !self.ready.contains_key(&it.id));
         !missing.any(is_needed) && self.ready.len() + usize::from(next.f) >= next.members.len()

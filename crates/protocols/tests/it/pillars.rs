@@ -52,7 +52,11 @@ impl Group {
         let mut devices = SimDevices::new(PRIMARY, PILLARS, &self.crypto);
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
-            Auth::Signature => AuthTag::Signature(self.crypto.sign(PRIMARY, &digest)),
+            Auth::Signature => AuthTag::Signature(self.crypto.sign(
+                PRIMARY,
+                &self.membership.members[0].signing,
+                &digest,
+            )),
             Auth::Checksum | Auth::Mac(_) | Auth::Vector => panic!("Hybster has none"),
             Auth::Usig(instance, position) => {
                 assert_eq!(instance, Instance(pillar));

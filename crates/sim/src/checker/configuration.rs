@@ -1,17 +1,38 @@
 //! *Configuration.* All correct replicas go through one chain of configurations. Each is what as
 //! many administrators proposed as the one before asks for, with new keys of enough members, which
-//! these members made.
+//! these members made. It begins when all of them are ready, or when enough have been for two
+//! seconds of agreed time.
 
 use super::{Broken, Verdict};
 use pentarchy_core::Bytes;
+use pentarchy_core::batch::Batch;
 use pentarchy_core::change::{Change, Petition};
 use pentarchy_core::configuration::{Configuration, MemberEntry};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, ReplicaId};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
+use pentarchy_core::limits::READY_WAIT_MILLIS;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::wire::Wire as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// How ready the members are for a change.
+#[derive(Default)]
+struct Readiness {
+    members: BTreeSet<ClientId>,
+    /// Since when there are so many or more, by their number.
+    since: BTreeMap<usize, Millis>,
+}
+
+impl Readiness {
+    fn note(&mut self, now: Millis) {
+        let count = self.members.len();
+        self.since.retain(|many, _| *many <= count);
+        for many in 1..=count {
+            self.since.entry(many).or_insert(now);
+        }
+    }
+}
 
 /// See the [module](self).
 pub struct Configurations {
@@ -23,6 +44,12 @@ pub struct Configurations {
     made: BTreeSet<(ClientId, [u8; 32])>,
     /// Members that may say anything.
     liars: BTreeSet<ClientId>,
+    /// What was executed so far, and its agreed time.
+    at: (Slot, Millis),
+    /// The last epoch that a correct replica began.
+    last: Membership,
+    /// Who is ready for which change, and since when, by agreed time, so many are at least.
+    ready: BTreeMap<Digest, Readiness>,
 }
 
 fn broken(detail: String) -> Verdict {
@@ -33,9 +60,11 @@ impl Configurations {
     /// Of a group that begins like this, with these faulty members.
     #[must_use]
     pub fn new(first: &Membership, liars: BTreeSet<ClientId>) -> Self {
+        let last = first.clone();
         let first = first.stated.iter().map(|stated| (stated.clone(), ReplicaId(0)));
         let (proposed, made) = (BTreeMap::new(), BTreeSet::new());
-        Self { chain: first.collect(), proposed, made, liars }
+        let (at, ready) = (Default::default(), BTreeMap::new());
+        Self { chain: first.collect(), proposed, made, liars, at, last, ready }
     }
 
     /// A member or an administrator had this sent to the group.
@@ -52,21 +81,68 @@ impl Configurations {
         }
     }
 
+    /// A correct replica executed a slot for good.
+    pub fn executed(&mut self, slot: Slot, batch: &Batch) {
+        if slot != self.at.0.next() {
+            return;
+        }
+        let now = self.at.1.max(batch.time);
+        self.at = (slot, now);
+        for envelope in &batch.envelopes {
+            let petitions = envelope.requests.iter();
+            for petition in petitions.filter_map(|it| Petition::from_bytes(&it.operation).ok()) {
+                if let Petition::Ready(ready) = petition {
+                    self.ready.entry(ready.change).or_default().members.insert(envelope.client);
+                }
+            }
+        }
+        self.ready.values_mut().for_each(|ready| ready.note(now));
+    }
+
+    /// A member whose device is another one from an epoch on has to say again that it is ready.
+    fn look_who_was_admitted(&mut self, membership: &Membership) {
+        if membership.epoch <= self.last.epoch {
+            return;
+        }
+        if membership.configuration == self.last.configuration {
+            for (before, after) in self.last.members.iter().zip(membership.members.iter()) {
+                let by = ClientId(after.identity);
+                if before.life() != after.life() {
+                    self.ready.values_mut().for_each(|ready| _ = ready.members.remove(&by));
+                }
+            }
+            self.ready.values_mut().for_each(|ready| ready.note(self.at.1));
+        }
+        self.last = membership.clone();
+    }
+
+    /// Whether this is when a change takes effect.
+    fn is_due(&self, change: &Change) -> bool {
+        let (n, f) = (change.next.members.len(), usize::from(change.next.f));
+        let ready = self.ready.get(&change.digest());
+        ready.is_some_and(|ready| {
+            let since = ready.since.get(&(n - f));
+            let waited = since.is_some_and(|since| self.at.1.0 - since.0 >= READY_WAIT_MILLIS);
+            ready.members.len() == n || waited
+        })
+    }
+
     /// A correct replica goes on in an epoch of this membership.
     ///
     /// # Errors
     /// If its configuration is not the one of that number.
     pub fn began(&mut self, replica: ReplicaId, membership: &Membership) -> Verdict {
         let Some(stated) = &membership.stated else { return Ok(()) };
+        self.look_who_was_admitted(membership);
         match self.chain.get(stated.number as usize) {
             Some((known, _)) if known == stated => Ok(()),
             Some((known, who)) => broken(format!("{replica} begins {stated:?}, {who} {known:?}")),
-            None => self.extend(replica, stated),
+            None => self.extend(replica, stated, membership.base.slot),
         }
     }
 
     /// The first correct replica to begin a configuration.
-    fn extend(&mut self, replica: ReplicaId, next: &Arc<Configuration>) -> Verdict {
+    fn extend(&mut self, replica: ReplicaId, next: &Arc<Configuration>, base: Slot) -> Verdict {
         let Some((last, _)) = self.chain.last() else { return Ok(()) };
         if next.number != last.number + 1 {
             return broken(format!("{replica} skips to configuration {}", next.number));
@@ -79,6 +155,14 @@ impl Configurations {
         let Some((change, _)) = changes.find(|(_, by)| by.len() >= threshold) else {
             return broken(format!("{replica} begins {next:?}, which too few proposed"));
         };
+        // Who begins first may have been shown the end, and have executed less.
+        if self.at.0 == base && !self.is_due(change) {
+            return broken(format!("{replica} begins {next:?} too soon"));
+        }
+        let shares = next.facts.counter.is_some();
+        if shares && (next.secret.is_none() || next.secret == last.secret) {
+            return broken(format!("{replica} begins {next:?} with the secret of the one before"));
+        }
         let mut new = 0;
         for (member, proposed) in next.members.iter().zip(&change.next.members) {
             if member.signing == proposed.signing {

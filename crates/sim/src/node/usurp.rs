@@ -66,9 +66,27 @@ impl Usurping {
                 Message::Vote(handover, signature)
             }
             3 => self.false_proofs(own),
-            _ if !self.heard.is_empty() => self.rng.pick(&self.heard).clone(),
+            _ if !self.heard.is_empty() => self.again(),
             _ => self.ask(own),
         }
+    }
+
+    /// What somebody said before. Where that shows how a configuration ended, perhaps with a key in
+    /// the next one that nobody signed for. That is drawn aside, and changes no other choice.
+    fn again(&mut self) -> Message {
+        let mut message = self.rng.pick(&self.heard).clone();
+        let mut aside = Rng::new(self.rng.clone().next_u64().rotate_left(29));
+        if let Message::Proofs(proofs) = &mut message
+            && aside.percent(60)
+        {
+            for next in proofs.iter_mut().filter_map(|proof| proof.next.as_mut()) {
+                let mut other = (**next).clone();
+                let victim = aside.below(other.members.len() as u64) as usize;
+                other.members[victim].signing = Digest::of(&aside.next_u64().to_le_bytes()).0;
+                *next = Arc::new(other);
+            }
+        }
+        message
     }
 
     /// The group's, or one that it never had. That is drawn aside, and changes no other choice.

@@ -1,7 +1,9 @@
 //! Worlds in which administrators change the group while it runs.
 
-use super::{Disturbance, Options};
+use super::{Disturbance, Failure, Options, Target};
 use crate::rng::Rng;
+use crate::time::Micros;
+use pentarchy_core::ids::ReplicaId;
 
 /// Of how many worlds, in percent.
 const WORLDS_PERCENT: u32 = 15;
@@ -19,8 +21,25 @@ impl Options {
         }
         self.has_administrators = true;
         for _ in 0..rng.range(1, 3) {
-            let refresh = Disturbance::Refresh(rng.range(1, WAYS_MAX));
-            self.disturbances.push((rng.below(self.heal_at), refresh));
+            let at = rng.below(self.heal_at);
+            self.disturbances.push((at, Disturbance::Refresh(rng.range(1, WAYS_MAX))));
+            if rng.percent(60) {
+                self.draw_stops_after(at, rng);
+            }
+        }
+    }
+
+    /// Has replicas with disks lose power at whatever step they are on their way to the next
+    /// configuration.
+    fn draw_stops_after(&mut self, at: Micros, rng: &mut Rng) {
+        for _ in 0..rng.range(1, 4) {
+            let stop = Disturbance::Stop {
+                target: Target::Replica(ReplicaId(rng.below(self.n as u64) as u16)),
+                failure: Failure::Power,
+                points: rng.below(12),
+                lasts: rng.below(600_000),
+            };
+            self.disturbances.push((at + rng.below(2_500_000), stop));
         }
     }
 }

@@ -81,7 +81,9 @@ impl World<'_> {
         let Some(current) = membership.stated.clone() else { return };
         let mut next = (*current).clone();
         next.number += 1;
-        next.secret = Some(Digest::of(&rng.next_u64().to_le_bytes()));
+        let secret = Digest::of(&rng.next_u64().to_le_bytes());
+        // An administrator who forgets to make one.
+        next.secret = if rng.percent(15) { current.secret } else { Some(secret) };
         let lasts = if rng.percent(25) { rng.range(1, 3_000) } else { 15_000 };
         // Agreed time may be far behind the clocks, as in a group that nobody asks for anything.
         let now = executor.time().0.max(replica.clock.read(self.now).0);
