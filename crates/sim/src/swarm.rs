@@ -314,7 +314,8 @@ impl Options {
         let has_devices = rules.counter.is_some_and(is_made) && options.device == DeviceFault::None;
         options.has_real_devices = has_devices && services.percent(DEVICES_PERCENT);
         if config.faults && !config.hostile_only {
-            options.draw_refreshes(&mut Rng::new(services.next_u64().rotate_left(43)));
+            let mut rng = Rng::new(services.next_u64().rotate_left(43));
+            options.draw_refreshes(&mut rng, config.byzantine);
         }
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.

@@ -234,9 +234,7 @@ impl Proposals {
     pub fn is_due(&mut self, now: Millis, current: &Configuration) -> bool {
         let Some(pending) = &mut self.pending else { return false };
         if !pending.has_enough(current) {
-            if !mutant!("roster.enough-stays") {
-                pending.enough = None;
-            }
+            pending.enough = None;
             return false;
         }
         let since = *pending.enough.get_or_insert(now);

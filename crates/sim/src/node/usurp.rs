@@ -18,6 +18,10 @@ use std::sync::Arc;
 /// Messages of others that are kept, to be said again.
 const HEARD_MAX: usize = 64;
 
+/// In how many of a million rounds it abuses that a configuration ended, if one did: somebody may
+/// have been away.
+const LINK_PPM: u32 = 200_000;
+
 /// How a member abuses epochs.
 pub struct Usurping {
     /// Its choices.
@@ -35,6 +39,8 @@ struct Own<'a> {
     id: ReplicaId,
     crypto: &'a Crypto,
     membership: &'a Membership,
+    /// How configurations ended.
+    links: &'a [Proof],
 }
 
 impl Usurping {
@@ -54,6 +60,9 @@ impl Usurping {
     }
 
     fn make_up(&mut self, own: &Own<'_>) -> Message {
+        if !own.links.is_empty() && self.rng.percent(80) {
+            return self.false_link(own);
+        }
         match self.rng.below(6) {
             0 => Message::At {
                 epoch: Epoch(self.rng.below(own.membership.epoch.0 + 3)),
@@ -66,27 +75,22 @@ impl Usurping {
                 Message::Vote(handover, signature)
             }
             3 => self.false_proofs(own),
-            _ if !self.heard.is_empty() => self.again(),
+            _ if !self.heard.is_empty() => self.rng.pick(&self.heard).clone(),
             _ => self.ask(own),
         }
     }
 
-    /// What somebody said before. Where that shows how a configuration ended, perhaps with a key in
-    /// the next one that nobody signed for. That is drawn aside, and changes no other choice.
-    fn again(&mut self) -> Message {
-        let mut message = self.rng.pick(&self.heard).clone();
-        let mut aside = Rng::new(self.rng.clone().next_u64().rotate_left(29));
-        if let Message::Proofs(proofs) = &mut message
-            && aside.percent(60)
-        {
-            for next in proofs.iter_mut().filter_map(|proof| proof.next.as_mut()) {
-                let mut other = (**next).clone();
-                let victim = aside.below(other.members.len() as u64) as usize;
-                other.members[victim].signing = Digest::of(&aside.next_u64().to_le_bytes()).0;
-                *next = Arc::new(other);
-            }
+    /// How a configuration ended, with a key in the next one for which nobody signed. Whoever was
+    /// away hears it, with luck, before what is so.
+    fn false_link(&mut self, own: &Own<'_>) -> Message {
+        let mut link = self.rng.pick(own.links).clone();
+        if let Some(next) = &link.next {
+            let mut other = (**next).clone();
+            let victim = self.rng.below(other.members.len() as u64) as usize;
+            other.members[victim].signing = Digest::of(&self.rng.next_u64().to_le_bytes()).0;
+            link.next = Some(Arc::new(other));
         }
-        message
+        Message::Proofs(vec![link])
     }
 
     /// The group's, or one that it never had. That is drawn aside, and changes no other choice.
@@ -181,14 +185,16 @@ impl ReplicaNode<'_> {
     /// Says something about epochs that is not so, now and then, to some of the others.
     pub(super) fn usurp(&mut self, out: &mut Vec<Act>) {
         let others = self.others;
-        let Self { id, crypto, watch, faulty, .. } = self;
+        let Self { id, crypto, watch, faulty, machine, .. } = self;
         let Some(usurping) = faulty.as_mut().and_then(|fault| fault.usurping.as_mut()) else {
             return;
         };
-        if !usurping.rng.chance(usurping.rate_ppm) {
+        let links = machine.epochs().links();
+        let rate_ppm = if links.is_empty() { usurping.rate_ppm } else { LINK_PPM };
+        if !usurping.rng.chance(rate_ppm) {
             return;
         }
-        let own = Own { id: *id, crypto, membership: &watch.membership };
+        let own = Own { id: *id, crypto, membership: &watch.membership, links };
         let message = usurping.make_up(&own);
         let to = match usurping.rng.percent(60) {
             true => others,
@@ -210,7 +216,7 @@ mod tests {
     #[test]
     fn a_usurper_names_the_configuration_of_its_group_and_others() {
         let (membership, crypto) = (crate::world::membership(1, 3, 1), Crypto::new(1, 3, 1));
-        let own = Own { id: ReplicaId(0), crypto: &crypto, membership: &membership };
+        let own = Own { id: ReplicaId(0), crypto: &crypto, membership: &membership, links: &[] };
         let mut usurping = Usurping::new(Rng::new(1), 0);
         let is_its_own = |message| match message {
             Message::At { configuration, .. } => Some(configuration == membership.configuration),

@@ -1,6 +1,7 @@
 //! Worlds in which administrators change the group while it runs.
 
 use super::{Disturbance, Failure, Options, Target};
+use crate::adversary::Behaviour;
 use crate::rng::Rng;
 use crate::time::Micros;
 use pentarchy_core::ids::ReplicaId;
@@ -14,15 +15,25 @@ pub(super) const WAYS_MAX: u64 = 1_000_000;
 impl Options {
     /// Has administrators renew the members' keys a few times, whatever else goes wrong. From a
     /// stream of its own, so that all other worlds stay as they are.
-    pub(super) fn draw_refreshes(&mut self, rng: &mut Rng) {
+    pub(super) fn draw_refreshes(&mut self, rng: &mut Rng, may_lie: bool) {
         let has_twins = self.places().len() > self.n;
         if has_twins || self.pillars > 1 || self.heal_at == 0 || !rng.percent(WORLDS_PERCENT) {
             return;
         }
         self.has_administrators = true;
+        if may_lie && self.f > 0 && self.byzantine.is_empty() && rng.percent(40) {
+            let liar = ReplicaId(rng.below(self.n as u64) as u16);
+            self.byzantine.push((liar, vec![Behaviour::Usurp { rate_ppm: 400_000 }]));
+        }
         for _ in 0..rng.range(1, 3) {
             let at = rng.below(self.heal_at);
             self.disturbances.push((at, Disturbance::Refresh(rng.range(1, WAYS_MAX))));
+            if rng.percent(50) {
+                let target = Target::Replica(ReplicaId(rng.below(self.n as u64) as u16));
+                let lasts = rng.range(1_000_000, 5_000_000);
+                let isolate = Disturbance::Isolate { target, hears: false, clients: false, lasts };
+                self.disturbances.push((at + rng.below(1_500_000), isolate));
+            }
             if rng.percent(60) {
                 self.draw_stops_after(at, rng);
             }
