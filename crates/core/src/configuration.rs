@@ -10,19 +10,17 @@
 mod check;
 mod wire;
 
-pub use check::BadConfiguration;
+pub use check::{BadConfiguration, BadMembership};
 
-use crate::counter::Counter;
 use crate::digest::{Digest, Hasher};
-use crate::ids::{Epoch, GroupId, MemberId};
+use crate::ids::{GroupId, MemberId};
 #[cfg(doc)]
 use crate::limits::{ADDRESS_BYTES_MAX, PROTOCOL_NAME_BYTES_MAX};
-use crate::membership::{Base, Life, Member, Membership, PillarConfig};
-use crate::protocol::{Authority, FaultModel, Rules, Tuning};
+use crate::pillar_config::PillarConfig;
 use crate::quorum::{Count, QuorumRule, ReadRule};
+use crate::rules::{Authority, Counter, FaultModel, Rules, Tuning};
 use crate::wire::Wire as _;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// See the [module](self).
@@ -153,31 +151,5 @@ impl Configuration {
             agreed.members.iter_mut().for_each(|member| member.address.clear());
         }
         agreed
-    }
-
-    /// The first epoch of a group that begins with it, in which these lives of devices count.
-    ///
-    /// # Panics
-    /// If there is not one life for each member.
-    #[must_use]
-    pub fn begin(&self, lives: &[Life]) -> Membership {
-        assert_eq!(lives.len(), self.members.len(), "one life for each member");
-        let member = |(entry, life): (&MemberEntry, &Life)| Member {
-            id: entry.id,
-            identity: entry.identity,
-            signing: entry.signing,
-            incarnation: life.incarnation,
-            device_key: life.device_key,
-        };
-        Membership {
-            group: self.group,
-            configuration: self.digest(),
-            epoch: Epoch(0),
-            f: self.f.into(),
-            members: self.members.iter().zip(lives).map(member).collect(),
-            base: Base::default(),
-            lane: self.lane,
-            stated: Some(Arc::new(self.clone())),
-        }
     }
 }

@@ -8,6 +8,8 @@
 //! it committed to can be left out of its report, however many views have failed in between. Why
 //! the paper's plain counter cannot bound that report: `docs/protocols/minbft.md`.
 
+pub use crate::rules::Counter;
+
 use crate::digest::Digest;
 use crate::ids::{Incarnation, ReplicaId, View};
 use crate::membership::Membership;
@@ -78,34 +80,7 @@ impl Wire for Position {
     }
 }
 
-/// Which trusted counter a protocol rests on. They differ in what an identifier names beside its
-/// position, in [`Ui::committed`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Counter {
-    /// Remembers the last commitment. View 0 needs no opening: it begins at
-    /// [`Position::COMMITMENT`] there.
-    #[default]
-    Usig,
-    /// A counter of TrInX, at `0:0` in the beginning. At [`Position::LEAVE`] it names the position
-    /// that it had before, and elsewhere nothing.
-    Trinx,
-    /// A USIG whose user may go back to a view that it left, as the paper's counter, which knows no
-    /// views, lets it: each position is certified once, in whatever order of views. For protocols
-    /// of the museum; there is no such device.
-    Unbound,
-}
-
 impl Counter {
-    /// As papers call it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Usig => "USIG",
-            Self::Trinx => "TrInX",
-            Self::Unbound => "USIG without views",
-        }
-    }
-
     /// Where a fresh device stands, as its last position and as its last commitment.
     #[must_use]
     pub const fn start(self) -> Position {

@@ -1,10 +1,13 @@
 //! Who is in an epoch, with the keys by which their statements are checked.
 
-use crate::configuration::Configuration;
+pub use crate::configuration::BadMembership;
+pub use crate::pillar_config::PillarConfig;
+
+use crate::configuration::{Configuration, MemberEntry};
 use crate::digest::{Digest, Domain, EpochId};
 use crate::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, ReplicaId, Slot, View};
-use crate::limits::REPLICAS_MAX;
 use crate::quorum::Quorums;
+use crate::rules::Rules;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
 
@@ -106,66 +109,33 @@ pub struct Membership {
     pub stated: Option<Arc<Configuration>>,
 }
 
-/// What of the order a core agrees on: all of it, or one of several pillars.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct PillarConfig {
-    /// Into how many pillars the order is split; 1 if it is not.
-    pub pillars: u8,
-    /// Whether each pillar begins with another primary.
-    pub rotates: bool,
-    /// The one that is agreed on; none where it is all of them.
-    pub pillar: Option<u8>,
-}
-
-impl Default for PillarConfig {
-    fn default() -> Self {
-        Self { pillars: 1, rotates: false, pillar: None }
-    }
-}
-
-impl PillarConfig {
-    /// To which pillar a client belongs. It may choose its name, and so its pillar.
+impl Configuration {
+    /// The first epoch of a group that begins with it, in which these lives of devices count.
+    ///
+    /// # Panics
+    /// If there is not one life for each member.
     #[must_use]
-    pub fn of_client(&self, client: &ClientId) -> u8 {
-        let bytes = client.0.first_chunk().expect("a name is longer");
-        (u64::from_le_bytes(*bytes) % u64::from(self.pillars)) as u8
-    }
-}
-
-/// How an order is split, in words.
-impl core::fmt::Display for PillarConfig {
-    fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self.pillars {
-            1 => out.write_str("1 pillar")?,
-            pillars => write!(out, "{pillars} pillars")?,
+    pub fn begin(&self, lives: &[Life]) -> Membership {
+        assert_eq!(lives.len(), self.members.len(), "one life for each member");
+        let member = |(entry, life): (&MemberEntry, &Life)| Member {
+            id: entry.id,
+            identity: entry.identity,
+            signing: entry.signing,
+            incarnation: life.incarnation,
+            device_key: life.device_key,
+        };
+        Membership {
+            group: self.group,
+            configuration: self.digest(),
+            epoch: Epoch(0),
+            f: self.f.into(),
+            members: self.members.iter().zip(lives).map(member).collect(),
+            base: Base::default(),
+            lane: self.lane,
+            stated: Some(Arc::new(self.clone())),
         }
-        if self.rotates { out.write_str(" that begin with different primaries") } else { Ok(()) }
     }
 }
-
-/// A membership in which no protocol can be safe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BadMembership {
-    /// Members named.
-    pub n: usize,
-    /// Faults asked for.
-    pub f: usize,
-    /// Members that the protocol needs for so many.
-    pub needed: usize,
-}
-
-impl core::fmt::Display for BadMembership {
-    fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Self { n, f, needed } = self;
-        write!(
-            out,
-            "{n} replicas cannot tolerate f = {f}: the protocol needs {needed} of at most \
-             {REPLICAS_MAX}"
-        )
-    }
-}
-
-impl core::error::Error for BadMembership {}
 
 impl Membership {
     /// A group that has no configuration, in its first epoch, each of whose members has one key for
@@ -284,5 +254,13 @@ impl Membership {
     pub fn of_pillar(&self, pillar: u8, base: Slot) -> Self {
         let lane = PillarConfig { pillar: Some(pillar), ..self.lane };
         Self { lane, base: Base { slot: base, state: self.base.state }, ..self.clone() }
+    }
+
+    /// Checks that a protocol of these rules is safe and live in this group.
+    ///
+    /// # Errors
+    /// [`BadMembership`] if it is not.
+    pub fn check(&self, rules: &Rules) -> Result<(), BadMembership> {
+        rules.facts().check(self.quorums())
     }
 }

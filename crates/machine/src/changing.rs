@@ -2,6 +2,7 @@
 //! replica, it makes what it needs and says so to the group, in an ordered request.
 
 use crate::driver::Driver;
+use crate::epochs::SaidReady;
 use crate::factory::Prepared;
 use crate::halt::Halt;
 use crate::machine::Machine;
@@ -11,7 +12,7 @@ use pentarchy_core::change::{Change, Petition, Ready};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Message;
 use pentarchy_core::erased::CoreEvent;
-use pentarchy_core::ids::{Millis, Slot};
+use pentarchy_core::ids::Millis;
 use pentarchy_core::mutant;
 use pentarchy_core::request::Envelope;
 use std::sync::Arc;
@@ -19,19 +20,6 @@ use tracing::info;
 
 /// Between two times that a replica says that it is ready.
 const READY_AGAIN_MS: u64 = 2_000;
-
-/// What a replica has said about a pending change.
-#[derive(Clone, Default)]
-pub struct SaidReady {
-    /// The change's digest.
-    change: Digest,
-    /// The request in which it said so last.
-    request: Option<Arc<Envelope>>,
-    /// When it is to say so again, by the driver's clock.
-    again_ms: u64,
-    /// What was executed when it said so last.
-    executed: Slot,
-}
 
 impl<D: Disk> Machine<'_, D> {
     /// Time has passed. Only what cannot be taken back any more counts as pending.
@@ -55,7 +43,8 @@ impl<D: Disk> Machine<'_, D> {
             return Ok(());
         };
         if is_new {
-            info!(change = %digest, number = change.next.number, "ready for the next configuration");
+            let number = change.next.number;
+            info!(change = %digest, number, "ready for the next configuration");
             self.said_ready = SaidReady { change: digest, ..SaidReady::default() };
         }
         self.said_ready.again_ms = self.engine.now_ms + READY_AGAIN_MS;

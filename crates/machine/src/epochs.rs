@@ -2,8 +2,9 @@
 
 use crate::factory::{EpochFactory, Split, Started};
 use pentarchy_core::change::Petition;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Epochs, Step};
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Memory, Rules};
@@ -66,6 +67,19 @@ impl<'f> EpochManager<'f> {
         let draft = Draft { client: self.me, floor: self.asked, events: None, requests };
         Arc::new((self.sealer)(draft))
     }
+}
+
+/// What a replica has said about a pending change.
+#[derive(Clone, Default)]
+pub struct SaidReady {
+    /// The change's digest.
+    pub change: Digest,
+    /// The request in which it said so last.
+    pub request: Option<Arc<Envelope>>,
+    /// When it is to say so again, by the driver's clock.
+    pub again_ms: u64,
+    /// What was executed when it said so last.
+    pub executed: Slot,
 }
 
 /// What decides which cores an epoch begins with.

@@ -2,11 +2,10 @@
 
 use crate::admission::Admission;
 use crate::approach::Approach;
-use crate::changing::SaidReady;
 use crate::divergence::Divergence;
 use crate::driver::Driver;
 use crate::engine::{Engine, ROUND_MS};
-use crate::epochs::EpochManager;
+use crate::epochs::{EpochManager, SaidReady};
 use crate::fault::Fault;
 use crate::halt::Halt;
 use crate::inbound::Inbound;

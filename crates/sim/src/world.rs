@@ -252,23 +252,13 @@ impl<'a> World<'a> {
         mut rng: Rng,
         log: Option<Log>,
     ) -> Self {
-        let clients = options.clients + options.hostile.len();
-        let named = (0..clients).map(|i| client_id(seed, i));
-        let administrators = administer::administrators(seed);
-        let administrators = administrators.into_iter().filter(|_| options.has_administrators);
-        let ids: Arc<[ClientId]> = named.chain(administrators).collect();
+        let ids = names(seed, &options);
         let traffic_max = bounds::traffic_max(
             options.places().len(),
             options.pillars.max(1),
             options.requests_each * options.clients as u64 + 4_000 * options.hostile.len() as u64,
         );
-        let pillars = options.pillars;
-        let lane = PillarConfig { pillars, rotates: options.rotates && pillars > 1, pillar: None };
-        let first = Membership { lane, ..membership(seed, options.n, options.f) };
-        let first = match options.has_administrators {
-            true => administer::stated(&first, &factories.rules, options.tuning, seed),
-            false => Arc::new(first),
-        };
+        let first = group(seed, &options, factories);
         let ring = |id: ReplicaId| KeyRing::new(id, first.members[usize::from(id.0)].signing);
         let rings = first.ids().map(ring).collect();
         let crypto = Arc::new(keys(seed, &options, &first, factories));
@@ -628,6 +618,25 @@ impl<'a> World<'a> {
         summary.audit = self.audit.digest();
         summary.compared = self.crypto.real().map(|all| all.compared()).unwrap_or_default();
         Ok(summary)
+    }
+}
+
+/// The names of all clients: correct ones, hostile ones, and administrators.
+fn names(seed: u64, options: &Options) -> Arc<[ClientId]> {
+    let clients = options.clients + options.hostile.len();
+    let clients = (0..clients).map(|index| client_id(seed, index));
+    let administrators = administer::administrators(seed);
+    clients.chain(administrators.into_iter().filter(|_| options.has_administrators)).collect()
+}
+
+/// The group as it begins.
+fn group(seed: u64, options: &Options, factories: &Factories) -> Arc<Membership> {
+    let pillars = options.pillars;
+    let lane = PillarConfig { pillars, rotates: options.rotates && pillars > 1, pillar: None };
+    let first = Membership { lane, ..membership(seed, options.n, options.f) };
+    match options.has_administrators {
+        true => administer::stated(&first, &factories.rules, options.tuning, seed),
+        false => Arc::new(first),
     }
 }
 

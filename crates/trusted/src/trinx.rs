@@ -11,8 +11,8 @@
 //!    So whoever shows it can have had nothing certified between the two.
 //! 4. *Attribution.* A certificate of equal values moves nothing and so excludes nothing; it says
 //!    only that this instance was given this digest (a trusted MAC).
-//! 5. *Binding.* A certificate is for one group, configuration, epoch, instance and life, and for one
-//!    kind.
+//! 5. *Binding.* A certificate is for one group, configuration, epoch, instance and life, and for
+//!    one kind.
 //!
 //! Repeating the last few requests gives the same certificates again, so that a host that crashed
 //! before it had stored an answer can ask again. Nothing new is said by that.

@@ -21,7 +21,7 @@ use pentarchy_core::request::{Draft, Request};
 use pentarchy_core::wire::Wire;
 use pentarchy_machine::Started;
 use pentarchy_protocols::minbft;
-use pentarchy_sim::crypto::{Crypto, client_id};
+use pentarchy_sim::crypto::{Crypto, client_id, member_id};
 use pentarchy_sim::device::SimDevice;
 use pentarchy_sim::devices::SimDevices;
 use pentarchy_sim::node::{Act, Parts, ReplicaNode};
@@ -229,7 +229,9 @@ impl Group {
         let digest = message.statement(&self.membership.domain());
         let tag = match message.auth() {
             Auth::Channel => AuthTag::Channel,
-            Auth::Signature => AuthTag::Signature(crypto().sign(self.liar, &digest)),
+            Auth::Signature => {
+                AuthTag::Signature(crypto().sign(self.liar, &member_id(self.liar).0, &digest))
+            }
             Auth::Checksum | Auth::Vector => return None,
             Auth::Mac(_) => AuthTag::Mac(self.device.mac(&digest).ok()?),
             Auth::Usig(_, position) => AuthTag::Usig(self.device.create(position, &digest).ok()?),

@@ -5,11 +5,35 @@ use super::{Administrators, Configuration, Facts, MemberEntry, RequestMeans};
 use crate::limits::{
     ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, PILLARS_MAX, PROTOCOL_NAME_BYTES_MAX, REPLICAS_MAX,
 };
-use crate::membership::{BadMembership, PillarConfig};
-use crate::protocol::{Authority, FaultModel, Tuning};
+use crate::pillar_config::PillarConfig;
 use crate::quorum::Quorums;
+use crate::rules::{Authority, FaultModel, Tuning};
 use alloc::vec::Vec;
 use core::fmt;
+
+/// A membership in which no protocol can be safe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadMembership {
+    /// Members named.
+    pub n: usize,
+    /// Faults asked for.
+    pub f: usize,
+    /// Members that the protocol needs for so many.
+    pub needed: usize,
+}
+
+impl fmt::Display for BadMembership {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { n, f, needed } = self;
+        write!(
+            out,
+            "{n} replicas cannot tolerate f = {f}: the protocol needs {needed} of at most \
+             {REPLICAS_MAX}"
+        )
+    }
+}
+
+impl core::error::Error for BadMembership {}
 
 /// Why no group can have a configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,13 +2,12 @@
 //! them in all that replicas say.
 
 use super::{Administrators, Configuration, Facts, MemberEntry, RequestMeans};
-use crate::counter::Counter;
 use crate::digest::Digest;
 use crate::ids::{GroupId, MemberId};
 use crate::limits::{ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, PROTOCOL_NAME_BYTES_MAX, REPLICAS_MAX};
-use crate::membership::PillarConfig;
-use crate::protocol::{Authority, FaultModel, Tuning};
+use crate::pillar_config::PillarConfig;
 use crate::quorum::{Count, QuorumRule, ReadRule};
+use crate::rules::{Authority, Counter, FaultModel, Tuning};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::string::String;
 

@@ -41,7 +41,7 @@ fn group() -> Membership {
     first().begin(&[life(1); 3])
 }
 
-/// The configuration that comes next: all members have other keys, and perhaps one has gone or come.
+/// The configuration that comes next: all members have other keys, and perhaps others are in it.
 fn next(before: &Configuration, members: &[u32]) -> Configuration {
     let number = before.number + 1;
     let key = |member: u32| Digest::of(&(1_000 * number + u64::from(member)).to_le_bytes()).0;

@@ -22,9 +22,9 @@
 //! Disturbances: `crash(whom)`, `counter_dies(whom)`, `restart(whom,after)`, `pause(whom,us)`,
 //! `stop(whom,points,us)` and likewise `disk_fails`, `disk_full`, `disk_rots`, `disk_misdirects`
 //! and `disk_put_back`, `blackout(points,us)`, `isolate(whom,hears,clients,us)`,
-//! `split(part,one way,us)`, `partition(parts,us)`,
-//! `clock_jump(whom,ms)`, `refresh(way)`. Yes and no are 1 and 0, times are in microseconds, sets are like `r0+r2`,
-//! and `partition(0110,...)` has one digit for the part of each place.
+//! `split(part,one way,us)`, `partition(parts,us)`, `clock_jump(whom,ms)`, `refresh(way)`. Yes and
+//! no are 1 and 0, times are in microseconds, sets are like `r0+r2`, and `partition(0110,...)` has
+//! one digit for the part of each place.
 
 use super::refreshes::WAYS_MAX;
 use super::{DiskOptions, Disturbance, Failure, Options, Target};

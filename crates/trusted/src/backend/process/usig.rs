@@ -77,7 +77,8 @@ impl Usig for UsigProcess {
 }
 
 /// Checks the certificates of other devices with the group's key in the other process, bound to one
-/// epoch of a group under one configuration. What the replica's process can check itself is [`Check`](crate::Check)'s.
+/// epoch of a group under one configuration. What the replica's process can check itself is
+/// [`Check`](crate::Check)'s.
 #[derive(Debug)]
 pub struct ApartCheck {
     process: Arc<CounterProcess>,
