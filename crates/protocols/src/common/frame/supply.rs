@@ -45,7 +45,7 @@ impl<C: Framed> Frame<C> {
     /// Has the primary asked soon for the envelopes that a proposal names and that are not here.
     /// Nearly always their client's own copy is on its way, and a second one would cost as much
     /// again.
-    fn arm_fetch(&mut self, out: &mut Effects<C>) {
+    pub fn arm_fetch(&mut self, out: &mut Effects<C>) {
         if self.bodies.start_timer() {
             out.arm(Timer::Fetch, Delay::Millis(FETCH_MILLIS));
         }
