@@ -1,6 +1,6 @@
 //! What others have to know of it.
 
-use super::{ModSmart, is_settled};
+use super::{Byzantine, ModSmart, is_settled};
 use crate::descriptor::{Descriptor, Status};
 
 /// Mod-SMaRt.
@@ -10,6 +10,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     paper: "*From Byzantine Consensus to BFT State Machine Replication: A Latency-Optimal \
             Transformation*, and *State Machine Replication for the Masses with BFT-SMaRt*",
     page: Some("modsmart.md"),
+    forger: Some(Byzantine::boxed),
     is_settled,
     mutants: &["modsmart"],
     ..Descriptor::of::<ModSmart>(Status::Young)

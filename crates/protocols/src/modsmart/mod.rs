@@ -39,6 +39,7 @@
 //! every statement; first timestamp 1; tables of writes have a cap, beyond which WRITEs are signed.
 //! Each has its reason on the protocol's page.
 
+mod byzantine;
 mod certificate;
 mod claims;
 mod compaction;
@@ -57,6 +58,7 @@ mod start;
 mod statements;
 mod view_change;
 
+pub use byzantine::Byzantine;
 pub use certificate::{Member, NewView, SignedWrites, ViewChange};
 pub use claims::{Claims, SlotClaim, Written};
 pub use descriptor::DESCRIPTOR;
@@ -66,3 +68,6 @@ pub use record::Record;
 pub use replica::ModSmart;
 pub use slot::{Lock, Writes};
 pub use start::Start;
+
+#[cfg(test)]
+mod tests;
