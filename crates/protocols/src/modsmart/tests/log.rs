@@ -3,7 +3,7 @@
 use super::super::certificate::null;
 use super::super::message::Message;
 use super::super::record::Record;
-use super::{Group, LIAR, S1, V0, V1, all, batch};
+use super::{Group, LIAR, S1, S2, V0, V1, all, batch};
 use crate::common::frame::hooks::LogCompaction as _;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,19 +19,24 @@ const R3: ReplicaId = ReplicaId(3);
 #[test]
 fn who_was_shown_something_else_never_writes_twice() {
     let mut group = Group::new();
-    let (one, two) = (batch(1), batch(2));
+    let [one, two, three] = [1, 2, 3].map(batch);
     group.propose(&[3], S1, &two);
     group.run(|from, _, _| from == LIAR);
     group.propose(&[1, 2], S1, &one);
+    group.propose(&[1, 2, 3], S2, &three);
     group.vote(&[1, 2, 3], V0, S1, one.digest());
     group.run(all);
     group.ticks(all);
     let known = |group: &mut Group| {
-        let state = group.core(3).window.get(S1).expect("it is in the window");
-        let lock = state.lock.as_ref().map(|it| (it.view, it.batch));
-        (state.round.wrote, lock, state.decided)
+        [S1, S2].map(|slot| {
+            let state = group.core(3).window.get(slot).expect("it is in the window");
+            let lock = state.lock.as_ref().map(|it| (it.view, it.batch));
+            (state.round.wrote, lock, state.decided)
+        })
     };
-    let before = (Some(two.digest()), Some((V0, one.digest())), Some(one.digest()));
+    let [one, two, three] = [one, two, three].map(|it| Some(it.digest()));
+    let lock = three.map(|batch| (V0, batch));
+    let before = [(two, None, one), (three, lock, three)];
     assert_eq!(known(&mut group), before);
     let mut log = group.done[&R3].log.clone();
     for _ in 0..2 {
@@ -47,11 +52,11 @@ fn who_was_shown_something_else_never_writes_twice() {
         for told in 0..=again.len() {
             group.start(R3, [&log[..], &again[..told]].concat());
             assert_eq!(known(&mut group), before, "{told} records told again");
-            assert_eq!(group.wrote(3, V0, S1), [two.digest()]);
+            assert_eq!(group.wrote(3, V0, S1), [two.unwrap()]);
         }
         group.start(R3, again.clone());
         assert_eq!(known(&mut group), before);
-        assert_eq!(group.wrote(3, V0, S1), [two.digest()]);
+        assert_eq!(group.wrote(3, V0, S1), [two.unwrap()]);
         log = again;
     }
     let cut = mutant::with(Some("modsmart.cut-locks"), || {

@@ -159,7 +159,10 @@ impl Group {
     fn ask(&mut self, ids: &[u16], view: View) {
         for id in ids {
             let mut out = Effects::default();
-            self.core(*id).frame.ask(view, "a test", &mut out);
+            let frame = &mut self.core(*id).frame;
+            // Nobody asks without a reason.
+            frame.monitor.note_liar(frame.membership.primary(frame.view));
+            frame.ask(view, "a test", &mut out);
             self.carry_out(ReplicaId(*id), &mut out);
         }
     }
