@@ -7,7 +7,7 @@
 //! | `pbft` | `3f + 1` | three phases |
 //! | `pbft-tentative` | `3f + 1` | `pbft` that executes before the third phase |
 //! | `hybrid-pbft` | `3f + 1` | `pbft` whose votes are trusted MACs |
-//! | `modsmart` | `3f + 1` | three phases; replicas sign next to nothing |
+//! | `modsmart` | `3f + 1` | three phases; votes are not signed |
 //! | `hybster` | `2f + 1` | two phases |
 //! | `hybster-pillars` | `2f + 1` | several side by side, each with a part of the order |
 //! | `pbft-pillars` | `3f + 1` | several side by side, each with a part of the order |

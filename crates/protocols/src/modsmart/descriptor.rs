@@ -6,9 +6,8 @@ use crate::descriptor::{Descriptor, Status};
 /// Mod-SMaRt.
 pub static DESCRIPTOR: Descriptor = Descriptor {
     title: "Mod-SMaRt",
-    about: "three phases; replicas sign next to nothing",
-    paper: "*From Byzantine Consensus to BFT State Machine Replication: A Latency-Optimal \
-            Transformation*, and *State Machine Replication for the Masses with BFT-SMaRt*",
+    about: "three phases; votes are not signed",
+    paper: "*From Byzantine Consensus to BFT State Machine Replication*, sections 4.2 and 4.3",
     page: Some("modsmart.md"),
     forger: Some(Byzantine::boxed),
     is_settled,
