@@ -178,14 +178,13 @@ impl protocol::Message for Message {
 
     fn topic(&self) -> Option<Topic> {
         match self {
-            Self::Propose { view, slot, signed: true, .. }
-            | Self::Write { view, slot, signed: true, .. } => {
-                Topic::of_slot("write", *view, *slot)
-            }
+            Self::Propose { view, slot, .. }
+            | Self::Write { view, slot, .. }
+            | Self::Accept { view, slot, .. } => Topic::of_slot(self.kind(), *view, *slot),
+            Self::Decided { slot, .. } => Topic::of_slot(self.kind(), View(0), *slot),
             Self::ViewChange(change) => Topic::of_view(self.kind(), change.claims.view),
             Self::NewView(opening) => Topic::of_view(self.kind(), opening.view),
             Self::Shared(message) => message.topic(),
-            _ => None,
         }
     }
 
