@@ -11,7 +11,7 @@
 //! | `propose-oversize` | names so many envelopes that the batch is past the limits |
 //! | `propose-names-small` | names an envelope that should travel inside |
 //! | `propose-signed` | signs what need not be signed |
-//! | `write`, `accept`, `decided` | what others wrote, whether it has seen it or has left the view |
+//! | `write`, `accept`, `decided` | what others wrote, although it left the view or does not hold it |
 //! | `write-signed` | the same, signed although that is not needed |
 //! | `write-other`, `accept-other`, `decided-other` | another batch |
 //! | `view-change` | shows for each slot what others wrote last, as its lock and as written |
@@ -56,15 +56,8 @@ use pentarchy_core::protocol::Message as _;
 use pentarchy_core::request::Envelope;
 
 /// Votes that it can cast.
-const VOTES: [&str; 7] = [
-    "write",
-    "write-signed",
-    "write-other",
-    "accept",
-    "accept-other",
-    "decided",
-    "decided-other",
-];
+const VOTES: [&str; 7] =
+    ["write", "write-signed", "write-other", "accept", "accept-other", "decided", "decided-other"];
 
 /// Sets of VIEW-CHANGEs that a lying primary chooses among.
 const SETS_MAX: usize = 16;
@@ -184,11 +177,8 @@ impl Byzantine {
 
     fn vote(&self, kind: &str, view: View, slot: Slot) -> Option<Message> {
         let right = self.knows.slots(view).find(|(at, _)| *at == slot)?.1;
-        let batch: Digest = if kind.ends_with("other") {
-            self.knows.heard.other_batch(right)?
-        } else {
-            right
-        };
+        let batch: Digest =
+            if kind.ends_with("other") { self.knows.heard.other_batch(right)? } else { right };
         let signed = kind.ends_with("-signed");
         Some(match kind.split('-').next() {
             Some("write") => Message::Write { view, slot, batch, signed },

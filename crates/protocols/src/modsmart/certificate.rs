@@ -1,27 +1,21 @@
 //! VIEW-CHANGE and NEW-VIEW, and how they are checked. Everything here is free of replica state:
 //! whether one is good depends on its bytes and the membership alone.
 
-use super::claims::{Claims, SLOTS_MAX, Written};
+use super::claims::{Claims, SLOTS_MAX};
+use super::signed_writes::{SignedWrites, validate_proofs};
 use super::start::{Left, Start};
-use super::statements::{STATEMENTS, write_statement};
+use super::statements::STATEMENTS;
 use crate::common::certificate::{Check, CheckpointProof};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Signature;
-use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet, View};
 use pentarchy_core::limits::REPLICAS_MAX;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::quorum::Quorums;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
-
-/// What a slot orders that nobody needs: nothing, at a time that has passed.
-#[must_use]
-pub fn null() -> Arc<Proposal> {
-    Arc::new(Proposal::new(Millis(0), Vec::new()))
-}
 
 /// How many members a NEW-VIEW has at least: as many as answer for certain.
 #[must_use]
@@ -32,54 +26,6 @@ pub const fn members_needed(quorums: Quorums) -> usize {
 /// Checks that a quorum vouches for a state.
 fn validate_checkpoint(proof: &CheckpointProof, check: Check<'_>) -> Result<(), Reject> {
     STATEMENTS.validate_checkpoint(proof, check, check.membership.quorums().byzantine_quorum())
-}
-
-/// Signed WRITEs of one batch: their authors count as its writers, whatever they show.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct SignedWrites {
-    /// The slot.
-    pub slot: Slot,
-    /// What they wrote.
-    pub written: Written,
-    /// Distinct authors, at most `f + 1`.
-    pub signatures: Vec<(ReplicaId, Signature)>,
-}
-
-impl SignedWrites {
-    fn validate(&self, check: Check<'_>) -> Result<(), Reject> {
-        let Written { view, batch } = self.written;
-        let statement = write_statement(&check.domain, view, self.slot, &batch);
-        let most = check.membership.quorums().weak();
-        if self.signatures.is_empty() || self.signatures.len() > most {
-            return Err(Reject::OutOfBounds);
-        }
-        check.quorum(&self.signatures, 1, |author, signature| {
-            check.verifier.signature(author, &statement, &signature.0)
-        })
-    }
-}
-
-impl Wire for SignedWrites {
-    fn encode(&self, to: &mut Writer) {
-        self.slot.encode(to);
-        self.written.encode(to);
-        to.sequence(&self.signatures);
-    }
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            slot: Slot::decode(from)?,
-            written: Written::decode(from)?,
-            signatures: from.sequence(REPLICAS_MAX)?,
-        })
-    }
-}
-
-/// One proof for a slot at most, in their order.
-fn validate_proofs(proofs: &[SignedWrites], check: Check<'_>) -> Result<(), Reject> {
-    if !proofs.is_sorted_by(|a, b| a.slot < b.slot) {
-        return Err(Reject::OutOfBounds);
-    }
-    proofs.iter().try_for_each(|proof| proof.validate(check))
 }
 
 /// By which a replica leaves all lower views: the paper's STOPDATA. Its signature covers the
@@ -184,8 +130,8 @@ impl NewView {
     /// What the members claim, taken together; none if that leaves a slot open.
     #[must_use]
     pub fn start(&self, quorums: Quorums) -> Option<Start> {
-
-        let members: Vec<Left<'_>> = self.members.iter().map(|it| (it.author, &*it.claims)).collect();
+        let members: Vec<Left<'_>> =
+            self.members.iter().map(|it| (it.author, &*it.claims)).collect();
         Start::of(&members, &self.proofs, quorums)
     }
 

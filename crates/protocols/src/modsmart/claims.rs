@@ -1,6 +1,6 @@
 //! What a VIEW-CHANGE claims of the slots above a stable checkpoint.
 
-use super::slot::WRITES_MAX;
+use super::writes::WRITES_MAX;
 use alloc::vec::Vec;
 use pentarchy_core::ballot::Shown;
 use pentarchy_core::digest::{Digest, Domain};
@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn claims_survive_their_encoding() {
-        let slots = vec![claim(5, None, vec![written(0, 3)]), claim(7, Some(written(1, 2)), vec![])];
+        let slots =
+            vec![claim(5, None, vec![written(0, 3)]), claim(7, Some(written(1, 2)), vec![])];
         let claims = Claims { view: View(2), stable: Slot(4), slots };
         assert_eq!(Claims::from_bytes(&claims.to_bytes()), Ok(claims.clone()));
         assert_eq!(claims.lock(Slot(7)), Some(written(1, 2)));

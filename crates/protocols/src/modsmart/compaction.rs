@@ -52,13 +52,7 @@ impl ModSmart {
     }
 
     /// What this replica wrote in the view that it entered last.
-    fn persist_write(
-        &mut self,
-        slot: Slot,
-        batch: Digest,
-        signed: bool,
-        out: &mut Effects<Self>,
-    ) {
+    fn persist_write(&mut self, slot: Slot, batch: Digest, signed: bool, out: &mut Effects<Self>) {
         let view = self.frame.entered;
         let proposal = self.frame.bodies.proposal(&batch).cloned();
         let proposed = self.frame.leads(view) && slot > self.start.end();

@@ -53,21 +53,24 @@ mod record;
 mod redundant;
 mod replica;
 mod resend;
+mod signed_writes;
 mod slot;
 mod start;
 mod statements;
 mod view_change;
+mod writes;
 
 pub use byzantine::Byzantine;
-pub use certificate::{Member, NewView, SignedWrites, ViewChange};
+pub use certificate::{Member, NewView, ViewChange};
 pub use claims::{Claims, SlotClaim, Written};
 pub use descriptor::DESCRIPTOR;
 pub use explore::is_settled;
 pub use message::{Locked, Message};
 pub use record::Record;
 pub use replica::ModSmart;
-pub use slot::{Lock, Writes};
+pub use signed_writes::SignedWrites;
 pub use start::Start;
+pub use writes::{Lock, Writes};
 
 #[cfg(test)]
 mod tests;

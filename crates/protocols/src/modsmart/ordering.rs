@@ -5,7 +5,8 @@
 use super::message::Message;
 use super::record::Record;
 use super::replica::ModSmart;
-use super::slot::{Lock, SlotState};
+use super::slot::SlotState;
+use super::writes::Lock;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{ChangesViews, Orders};
 use crate::common::frame::repair::Repair;

@@ -8,7 +8,7 @@ use super::certificate::ViewChange;
 use super::message::Message;
 use super::record::Record;
 use super::replica::{ModSmart, Phase};
-use super::slot::Lock;
+use super::writes::Lock;
 use crate::common::certificate::CheckpointProof;
 use crate::common::frame::hooks::Resumes;
 use crate::common::frame::resuming::{Envelopes, Resuming};

@@ -11,7 +11,7 @@
 
 use super::certificate::{NewView, ViewChange};
 use super::message::Message;
-use super::slot::Lock;
+use super::writes::Lock;
 use crate::common::message::decode_flag;
 use crate::common::record::Kept;
 use alloc::sync::Arc;

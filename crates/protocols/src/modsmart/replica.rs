@@ -4,9 +4,10 @@ use super::certificate::{NewView, ViewChange, members_needed};
 use super::justification::JUSTIFICATION;
 use super::message::{Locked, Message, Shared};
 use super::record::Record;
-use super::slot::{SlotState, WRITES_MAX};
+use super::slot::SlotState;
 use super::start::Start;
 use super::statements::STATEMENTS;
+use super::writes::WRITES_MAX;
 use crate::common::certificate::Check;
 use crate::common::checks::batch;
 use crate::common::frame::Frame;
@@ -117,11 +118,7 @@ impl Protocol for ModSmart {
         }
     }
 
-    fn start(
-        setup: Setup,
-        log: &mut dyn Iterator<Item = Record>,
-        out: &mut Effects<Self>,
-    ) -> Self {
+    fn start(setup: Setup, log: &mut dyn Iterator<Item = Record>, out: &mut Effects<Self>) -> Self {
         let mut replica = Self {
             frame: Frame::new(&setup),
             phase: Phase::Entered,

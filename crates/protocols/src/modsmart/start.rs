@@ -1,14 +1,22 @@
 //! What a view starts from: in each slot the outcome of a set of VIEW-CHANGEs. The argument is on
 //! the protocol's page.
 
-use super::certificate::{SignedWrites, null};
 use super::claims::{Claims, Written};
+use super::signed_writes::SignedWrites;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::mutant;
 use pentarchy_core::quorum::Quorums;
+
+/// What a slot orders that nobody needs: nothing, at a time that has passed.
+#[must_use]
+pub fn null() -> Arc<Proposal> {
+    Arc::new(Proposal::new(Millis(0), Vec::new()))
+}
 
 /// What a view starts from.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -95,8 +103,7 @@ fn is_unrivalled(
         None => true,
         Some(other) => other.view < lock.view || other == lock,
     };
-    locks.filter(agrees).count() >= quorums.byzantine_quorum()
-        || mutant!("modsmart.no-first-count")
+    locks.filter(agrees).count() >= quorums.byzantine_quorum() || mutant!("modsmart.no-first-count")
 }
 
 /// Whether somebody correct wrote the batch in this view or a higher one, so that no lie binds.

@@ -2,13 +2,14 @@
 //! Machine Replication*, section 4.3, with the repairs that `docs/protocols/modsmart.md` argues
 //! for).
 
-use super::certificate::{Member, NewView, SignedWrites, ViewChange, members_needed, null};
+use super::certificate::{Member, NewView, ViewChange, members_needed};
 use super::claims::{Claims, SlotClaim, Written};
 use super::message::Message;
 use super::record::Record;
 use super::replica::{ModSmart, OwnMessages, Phase};
+use super::signed_writes::SignedWrites;
 use super::slot::{Round, SlotState};
-use super::start::{Left, Start};
+use super::start::{Left, Start, null};
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{ChangesViews, Finality as _};

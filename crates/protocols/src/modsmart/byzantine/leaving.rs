@@ -1,8 +1,9 @@
 //! How a liar leaves views and opens them.
 
-use super::super::certificate::{Member, NewView, SignedWrites, ViewChange};
+use super::super::certificate::{Member, NewView, ViewChange};
 use super::super::claims::{Claims, SlotClaim, Written};
 use super::super::message::Message;
+use super::super::signed_writes::SignedWrites;
 use super::super::statements::{STATEMENTS, write_statement};
 use super::Byzantine;
 use alloc::collections::BTreeMap;

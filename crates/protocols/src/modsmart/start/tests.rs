@@ -1,9 +1,9 @@
 //! Sets of VIEW-CHANGEs by hand, of four replicas of which one may lie: the smallest in which each
 //! rule matters.
 
-use super::super::certificate::{SignedWrites, null};
 use super::super::claims::{Claims, SlotClaim, Written};
-use super::{Left, Start};
+use super::super::signed_writes::SignedWrites;
+use super::{Left, Start, null};
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Signature;
@@ -48,9 +48,8 @@ fn a_lock_binds_that_a_quorum_does_not_pass_over_and_somebody_correct_wrote() {
     let wrote = says(None, &[at(0, ONE)]);
     assert_eq!(bound(&[locked.clone(), wrote.clone(), vec![]]), Some(Some(at(0, ONE))));
     assert_eq!(bound(&[vec![], wrote.clone(), vec![]]), Some(None), "no lock, so no decision");
-    let nothing = mutant::with(Some("modsmart.first-timestamp-zero"), || {
-        bound(&[locked, wrote, vec![]])
-    });
+    let nothing =
+        mutant::with(Some("modsmart.first-timestamp-zero"), || bound(&[locked, wrote, vec![]]));
     assert_eq!(nothing, Some(None));
 }
 

@@ -1,8 +1,8 @@
 //! What a replica goes on from after a crash.
 
-use super::super::certificate::null;
 use super::super::message::Message;
 use super::super::record::Record;
+use super::super::start::null;
 use super::{Group, LIAR, S1, S2, V0, V1, all, batch};
 use crate::common::frame::hooks::LogCompaction as _;
 use alloc::vec;

@@ -1,14 +1,14 @@
 //! The normal case, with a primary that shows proposals to some only.
 
 use super::super::Message;
-use super::super::slot::WRITES_MAX;
+use super::super::writes::WRITES_MAX;
 use super::{Group, LIAR, S1, S2, V0, all, batch};
+use alloc::vec;
+use alloc::vec::Vec;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, View};
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Protocol as _;
-use alloc::vec;
-use alloc::vec::Vec;
 
 #[test]
 fn a_quorum_writes_and_a_quorum_accepts() {
@@ -30,7 +30,9 @@ fn less_than_a_quorum_decides_nothing() {
         let mut group = Group::new();
         let one = batch(1);
         group.propose(&[1, 2, 3], S1, &one);
-        group.run(|from, _, message| from != ReplicaId(3) || !matches!(message, Message::Accept { .. }));
+        group.run(|from, _, message| {
+            from != ReplicaId(3) || !matches!(message, Message::Accept { .. })
+        });
         group.executed(S1).iter().flatten().count()
     };
     assert_eq!(decided(), 1, "replica 3 has three");

@@ -2,8 +2,8 @@
 
 use super::super::claims::{Claims, SlotClaim, Written};
 use super::super::message::Message;
-use super::super::slot::WRITES_MAX;
 use super::super::statements::write_statement;
+use super::super::writes::WRITES_MAX;
 use super::super::{NewView, SignedWrites};
 use super::{Group, LIAR, S1, S2, Seals, V0, V1, all, batch, sign};
 use crate::common::certificate::Check;
@@ -154,8 +154,9 @@ fn who_supplies_no_batch_is_left_out() {
         group.run(|from, to, message| {
             from == LIAR && to == R1 && matches!(message, Message::ViewChange(_))
         });
-        let not_the_batch =
-            |from: ReplicaId, _: ReplicaId, message: &Message| from != LIAR || !message_is_body(message);
+        let not_the_batch = |from: ReplicaId, _: ReplicaId, message: &Message| {
+            from != LIAR || !message_is_body(message)
+        };
         group.ticks(not_the_batch);
         group.in_view(V1)
     };
