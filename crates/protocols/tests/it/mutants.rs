@@ -76,6 +76,23 @@ fn random_worlds_find_seeded_bugs_of_pbft() {
 }
 
 #[test]
+fn random_worlds_find_seeded_bugs_of_modsmart() {
+    let expected = [
+        ("modsmart.first-timestamp-zero", "agreement"),
+        ("modsmart.collect-names-no-view", "justification"),
+        ("modsmart.collects-one-slot", "promises"),
+        ("modsmart.lock-not-kept", "promises"),
+        ("modsmart.keeps-all-writes", "panic"),
+        ("modsmart.decides-below-quorum", "justification"),
+        ("modsmart.new-view-not-passed-on", "liveness"),
+        ("modsmart.nothing-taken-over", "liveness"),
+        ("modsmart.reads-before-locked", "reads"),
+        ("modsmart.lock-not-in-log", "promises"),
+    ];
+    find_all("modsmart", &expected);
+}
+
+#[test]
 fn random_worlds_find_seeded_bugs_of_hybrid_pbft() {
     let expected = [
         ("ingress.mac-not-checked", "evidence"),
