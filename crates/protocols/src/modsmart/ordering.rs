@@ -5,7 +5,7 @@
 use super::message::Message;
 use super::record::Record;
 use super::replica::ModSmart;
-use super::slot::SlotState;
+use super::slot::{Round, SlotState};
 use super::writes::Lock;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{ChangesViews, Orders};
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use pentarchy_core::auth::{Signature, Verified};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ReplicaId, Slot, View};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, Finding, To};
@@ -62,6 +62,23 @@ impl Orders for ModSmart {
 
     fn window_moved(&mut self, low: Slot) {
         self.window.advance(low);
+    }
+
+    /// The primary, and where it proposed nothing here `f + 1` that wrote: so many hold the batch.
+    fn suppliers(&self) -> ReplicaSet {
+        let weak = self.frame.weak();
+        let echoed = |state: &&SlotState| {
+            let Round { candidate, proposed, .. } = &state.round;
+            let lacks = |batch: &Digest| self.frame.bodies.get(batch).is_none();
+            candidate != proposed && candidate.as_ref().is_some_and(lacks)
+        };
+        let states = self.window.iter().map(|(_, state)| state).filter(echoed);
+        let writers = states.flat_map(|state| {
+            let batch = state.round.candidate.unwrap_or_default();
+            state.round.heard.who(&batch).iter().take(weak).collect::<Vec<_>>()
+        });
+        let primary = self.frame.membership.primary(self.frame.entered);
+        core::iter::once(primary).chain(writers).collect()
     }
 }
 

@@ -92,8 +92,24 @@ fn what_was_written_and_locked_is_shown_after_a_crash() {
     let lost = mutant::with(Some("modsmart.lock-not-in-log"), opened);
     assert_ne!(lost.1, [one; 3]);
     assert!(lost.1.iter().flatten().all(|it| Some(*it) == nothing));
-    let unwritten = mutant::with(Some("modsmart.write-not-in-log"), opened);
-    assert_eq!(unwritten.1, [one; 3], "the lock and replica 1 are enough here");
+}
+
+/// A replica that wrote what the primary proposed, and lost power, writes the same again, whatever
+/// the primary proposes by then.
+#[test]
+fn nobody_writes_twice_after_a_crash() {
+    let writes = || {
+        let mut group = Group::new();
+        group.propose(&[3], S1, &batch(1));
+        group.run(|from, _, _| from == LIAR);
+        group.restart(R3);
+        group.propose(&[3], S1, &batch(2));
+        group.run(|from, _, _| from == LIAR);
+        group.wrote(3, V0, S1)
+    };
+    assert_eq!(writes(), [batch(1).digest()]);
+    let otherwise = mutant::with(Some("modsmart.write-not-in-log"), writes);
+    assert_eq!(otherwise, [batch(2).digest()]);
 }
 
 /// A replica that left a view is not in it after a crash, and is in the one that it entered.

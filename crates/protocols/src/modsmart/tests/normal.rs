@@ -3,12 +3,13 @@
 use super::super::Message;
 use super::super::writes::WRITES_MAX;
 use super::{Group, LIAR, S1, S2, V0, all, batch};
+use crate::common::timer::Timer;
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, View};
 use pentarchy_core::mutant;
-use pentarchy_core::protocol::Protocol as _;
+use pentarchy_core::protocol::{Event, Protocol as _};
 
 #[test]
 fn a_quorum_writes_and_a_quorum_accepts() {
@@ -47,7 +48,9 @@ fn who_gets_no_proposal_writes_what_somebody_correct_wrote() {
         let one = batch(1);
         group.propose(&[1, 2], S1, &one);
         group.run(all);
-        group.ticks(all);
+        // A moment later it asks those who wrote.
+        group.step(ReplicaId(3), Event::Timeout(Timer::Fetch));
+        group.run(all);
         (group.executed(S1), group.wrote(3, V0, S1).len())
     };
     assert_eq!(decided(), ([Some(batch(1).digest()); 3], 1));
