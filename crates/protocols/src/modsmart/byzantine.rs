@@ -11,7 +11,7 @@
 //! | `propose-oversize` | names so many envelopes that the batch is past the limits |
 //! | `propose-names-small` | names an envelope that should travel inside |
 //! | `propose-signed` | signs what need not be signed |
-//! | `write`, `accept`, `decided` | what others wrote, although it left the view or does not hold it |
+//! | `write`, `accept`, `decided` | what others wrote, held or not, in its view or not |
 //! | `write-signed` | the same, signed although that is not needed |
 //! | `write-other`, `accept-other`, `decided-other` | another batch |
 //! | `view-change` | shows for each slot what others wrote last, as its lock and as written |

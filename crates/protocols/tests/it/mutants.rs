@@ -213,7 +213,7 @@ const UNCLAIMED_MAX: [(&str, usize); 6] = [
 
 /// Nor do those grow that only a test written for them finds. `docs/testing-results.md` lists each
 /// with its test, and how many worlds did not find it where that was tried.
-const SCHEDULED_MAX: usize = 58;
+const SCHEDULED_MAX: usize = 66;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {
@@ -229,7 +229,7 @@ fn what_nothing_is_claimed_to_find_only_becomes_less() {
     }
     assert!(by(Finder::Schedule).count() <= SCHEDULED_MAX);
     assert!(by(Finder::Specification).count() >= 7);
-    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 206);
+    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 222);
 }
 
 /// The flaw breaks what it should, and ours breaks nothing in a tenth of the runs.

@@ -42,9 +42,9 @@ impl<C: Framed> Frame<C> {
         }
     }
 
-    /// Has others asked soon for what is missing. Nearly always it is on its way: an envelope that a
-    /// proposal names from its client, and a proposal from the primary. A second copy would cost as
-    /// much again.
+    /// Has others asked soon for what is missing. Nearly always it is on its way: an envelope that
+    /// a proposal names from its client, and a proposal from the primary. A second copy would cost
+    /// as much again.
     pub fn arm_fetch(&mut self, out: &mut Effects<C>) {
         if self.bodies.start_timer() {
             out.arm(Timer::Fetch, Delay::Millis(FETCH_MILLIS));
