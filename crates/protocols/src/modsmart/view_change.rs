@@ -229,7 +229,7 @@ impl ModSmart {
 }
 
 fn knows(state: &SlotState) -> bool {
-    state.lock.is_some() || state.writes.len() > 0
+    state.lock.is_some() || !state.writes.is_empty()
 }
 
 fn claim(slot: Slot, state: &SlotState) -> SlotClaim {

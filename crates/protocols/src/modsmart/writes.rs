@@ -75,6 +75,12 @@ impl Writes {
         self.0.len()
     }
 
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Batches and views, by digest.
     pub fn iter(&self) -> impl Iterator<Item = (Digest, View)> {
         self.0.iter().map(|(batch, view)| (*batch, *view))
@@ -99,6 +105,6 @@ mod tests {
         writes.drop_below(View(7));
         assert_eq!(writes.iter().collect::<Vec<_>>(), [(batch(0), View(7))]);
         writes.drop_below(View(8));
-        assert!(writes.len() == 0 && writes.has_room(&batch(9)));
+        assert!(writes.is_empty() && writes.has_room(&batch(9)));
     }
 }
