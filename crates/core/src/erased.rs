@@ -516,7 +516,11 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
 
     fn topic(&self, incoming: &Incoming) -> Option<(Topic, Digest)> {
         let verified = Self::verified(incoming);
-        verified.message.topic().map(|topic| (topic, verified.digest))
+        let topic = verified.message.topic()?;
+        // What only the channel vouches for has no statement: its bytes say what it says.
+        let by_channel = verified.message.auth() == Auth::Channel;
+        let digest = if by_channel { Digest::of(&verified.wire) } else { verified.digest };
+        Some((topic, digest))
     }
 
     fn ballots(&self, incoming: &Incoming) -> Vec<Ballot> {

@@ -7,6 +7,7 @@
 //! | `pbft` | `3f + 1` | three phases |
 //! | `pbft-tentative` | `3f + 1` | `pbft` that executes before the third phase |
 //! | `hybrid-pbft` | `3f + 1` | `pbft` whose votes are trusted MACs |
+//! | `modsmart` | `3f + 1` | three phases; votes are not signed |
 //! | `hybster` | `2f + 1` | two phases |
 //! | `hybster-pillars` | `2f + 1` | several side by side, each with a part of the order |
 //! | `pbft-pillars` | `3f + 1` | several side by side, each with a part of the order |
@@ -31,6 +32,7 @@ pub mod descriptor;
 pub mod hybster;
 pub mod minbft;
 pub mod minzyzzyva;
+pub mod modsmart;
 pub mod pbft;
 pub mod pillars;
 pub mod unreplicated;
@@ -51,6 +53,7 @@ pub static PROTOCOLS: &[&Descriptor] = &[
     &pbft::DESCRIPTOR,
     &pbft::TENTATIVE,
     &pbft::HYBRID,
+    &modsmart::DESCRIPTOR,
     &hybster::DESCRIPTOR,
     &HYBSTER_PILLARS,
     &PBFT_PILLARS,

@@ -78,8 +78,8 @@ fn no_liar_breaks_anything() {
     }
 }
 
-/// Explores PBFT of one kind, in which nothing breaks.
-fn pbft(protocol: &str, plan: &Plan) -> Report {
+/// Explores a protocol of four replicas, in which nothing breaks.
+fn sound(protocol: &str, plan: &Plan) -> Report {
     let report = explore(plan, &explored_as(protocol), |_| true).expect("a plan");
     let Plan { liar, deep, .. } = plan;
     eprintln!("liar {liar:?}, deep {deep}: {report}");
@@ -91,10 +91,20 @@ fn pbft(protocol: &str, plan: &Plan) -> Report {
 /// first, hardly any run in which something is executed, and so some long runs too.
 #[test]
 fn no_liar_breaks_pbft() {
+    no_liar_breaks("pbft");
+}
+
+/// The same of Mod-SMaRt.
+#[test]
+fn no_liar_breaks_modsmart() {
+    no_liar_breaks("modsmart");
+}
+
+fn no_liar_breaks(protocol: &str) {
     for liar in [None, Some(0), Some(1)] {
         let plan = Plan { liar: liar.map(ReplicaId), states_max: states(8_000), ..Plan::default() };
-        pbft("pbft", &plan);
-        let deep = pbft("pbft", &Plan { deep: true, ..plan });
+        sound(protocol, &plan);
+        let deep = sound(protocol, &Plan { deep: true, ..plan });
         assert!(deep.outcomes >= 10 && deep.slots >= 2, "two logs to compare: {deep}");
     }
 }
@@ -103,29 +113,39 @@ fn no_liar_breaks_pbft() {
 /// which correct replicas execute while others have another proposal.
 #[test]
 fn a_primary_that_equivocates_does_not_break_pbft() {
-    equivocates("pbft", 30_000);
+    equivocates("pbft", &OF_PBFT, 30_000);
+}
+
+/// The same with WRITEs and ACCEPTs, which nobody can show to others.
+#[test]
+fn a_primary_that_equivocates_does_not_break_modsmart() {
+    let kinds = ["propose", "propose-again", "write", "write-other", "accept"];
+    equivocates("modsmart", &kinds, 30_000);
 }
 
 /// Its device gives a trusted MAC to each of them.
 #[test]
 fn a_primary_that_equivocates_does_not_break_hybrid_pbft() {
-    equivocates("hybrid-pbft", 15_000);
+    equivocates("hybrid-pbft", &OF_PBFT, 15_000);
 }
 
-fn equivocates(protocol: &str, states_max: usize) {
-    let kinds = ["pre-prepare", "pre-prepare-again", "prepare", "prepare-other", "commit"];
+/// What an equivocating primary says, its second proposal in the second place.
+const OF_PBFT: [&str; 5] =
+    ["pre-prepare", "pre-prepare-again", "prepare", "prepare-other", "commit"];
+
+fn equivocates(protocol: &str, kinds: &[&'static str], states_max: usize) {
     let plan = Plan {
         liar: Some(ReplicaId(0)),
         lies: 4,
         requests: 1,
         timeouts: 0,
-        alphabet: kinds.map(str::to_owned).to_vec(),
+        alphabet: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
         states_max: states(states_max),
         deep: true,
         ..Plan::default()
     };
-    let report = pbft(protocol, &plan);
-    assert!(report.lies.contains_key("pre-prepare-again"), "{report} {:?}", report.lies);
+    let report = sound(protocol, &plan);
+    assert!(report.lies.contains_key(kinds[1]), "{report} {:?}", report.lies);
     assert!(report.outcomes >= 4 && report.slots >= 1, "nothing was executed: {report}");
 }
 

@@ -18,7 +18,7 @@ use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_protocols::common::message::Shared;
 use pentarchy_protocols::common::usig::{OnUsig, Variant};
-use pentarchy_protocols::{hybster, minbft, pbft, zyzzyva};
+use pentarchy_protocols::{hybster, minbft, modsmart, pbft, zyzzyva};
 use pentarchy_sim::checker::moving_on::{MovingOn, Timers};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -96,6 +96,26 @@ impl Spoken for pbft::Pbft {
     }
     fn envelope(envelope: &Arc<Envelope>) -> Self::Message {
         pbft::Message::Shared(Shared::Envelope(envelope.clone()))
+    }
+}
+
+impl Spoken for modsmart::ModSmart {
+    const N: usize = 4;
+    fn propose(slot: Slot, proposal: &Arc<Proposal>) -> Self::Message {
+        let proposal = proposal.clone();
+        modsmart::Message::Propose { view: View(0), slot, proposal, signed: false }
+    }
+    fn commit(slot: Slot, batch: Digest) -> Option<Self::Message> {
+        Some(modsmart::Message::Accept { view: View(0), slot, batch })
+    }
+    fn ask(view: View) -> Self::Message {
+        modsmart::Message::Shared(Shared::RequestViewChange { view })
+    }
+    fn body(proposal: &Arc<Proposal>) -> Self::Message {
+        modsmart::Message::Shared(Shared::Body(proposal.clone()))
+    }
+    fn envelope(envelope: &Arc<Envelope>) -> Self::Message {
+        modsmart::Message::Shared(Shared::Envelope(envelope.clone()))
     }
 }
 

@@ -94,6 +94,23 @@ fn random_worlds_find_seeded_bugs_of_pbft() {
 }
 
 #[test]
+fn random_worlds_find_seeded_bugs_of_modsmart() {
+    let expected = [
+        ("modsmart.first-timestamp-zero", "agreement"),
+        ("modsmart.collect-names-no-view", "justification"),
+        ("modsmart.collects-one-slot", "promises"),
+        ("modsmart.lock-not-kept", "promises"),
+        ("modsmart.keeps-all-writes", "panic"),
+        ("modsmart.decides-below-quorum", "justification"),
+        ("modsmart.new-view-not-passed-on", "liveness"),
+        ("modsmart.nothing-taken-over", "liveness"),
+        ("modsmart.reads-before-locked", "reads"),
+        ("modsmart.lock-not-in-log", "promises"),
+    ];
+    find_all("modsmart", &expected);
+}
+
+#[test]
 fn random_worlds_find_seeded_bugs_of_hybrid_pbft() {
     let expected = [
         ("ingress.mac-not-checked", "evidence"),
@@ -212,9 +229,10 @@ const UNCLAIMED_MAX: [(&str, usize); 6] = [
     ("zyzzyva", 6),
 ];
 
-/// Nor do those grow that only a test written for them finds. `docs/testing-results.md` lists each
-/// with its test, and how many worlds did not find it where that was tried.
-const SCHEDULED_MAX: usize = 58;
+/// Nor do those grow that only a test written for them finds, but by what a new protocol brings:
+/// eight are Mod-SMaRt's. `docs/testing-results.md` lists each with its test, and how many worlds
+/// did not find it where that was tried.
+const SCHEDULED_MAX: usize = 58 + 8;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {
@@ -230,7 +248,7 @@ fn what_nothing_is_claimed_to_find_only_becomes_less() {
     }
     assert!(by(Finder::Schedule).count() <= SCHEDULED_MAX);
     assert!(by(Finder::Specification).count() >= 7);
-    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 212);
+    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 234);
 }
 
 /// The flaw breaks what it should, and ours breaks nothing in a tenth of the runs.

@@ -1,7 +1,7 @@
-//! No correct replica contradicts itself: of everything that it speaks of under its signature it
-//! says one thing, to whomever, and also after a crash with its disk. Otherwise there would be
-//! evidence against it, whether or not anybody has both halves. What counters certify is looked at
-//! by [`super::counter_uniqueness`].
+//! No correct replica contradicts itself: of everything that has a topic it says one thing, to
+//! whomever, and also after a crash with its disk. If it signs, there would be evidence against it
+//! otherwise, whether or not anybody has both halves. What counters certify is looked at by
+//! [`super::counter_uniqueness`].
 
 use super::{Broken, Verdict};
 use pentarchy_core::digest::Digest;

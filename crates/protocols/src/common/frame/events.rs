@@ -81,7 +81,10 @@ pub trait Events: Core {
             Timer::Clock => self.on_clock(out),
             Timer::Gap => self.on_gap(out),
             Timer::Asks => self.frame_mut().on_asks_timeout(out),
-            Timer::Fetch => self.frame_mut().on_fetch(out),
+            Timer::Fetch => {
+                let suppliers = self.suppliers();
+                self.frame_mut().on_fetch(suppliers, out);
+            }
             Timer::Look => self.frame_mut().monitor.look_timer_expired(),
             Timer::Final(slot) => {
                 let last_final = self.last_final();

@@ -11,7 +11,7 @@ use crate::common::timer::Timer;
 use alloc::sync::Arc;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ReplicaId, Slot, View};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::membership::Base;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Effects, Protocol};
@@ -82,6 +82,12 @@ pub trait Orders: Framed {
 
     /// The window begins behind this slot.
     fn window_moved(&mut self, low: Slot);
+
+    /// Whom to ask for what is missing of batches, if it does not come by itself.
+    fn suppliers(&self) -> ReplicaSet {
+        let frame = self.frame();
+        core::iter::once(frame.membership.primary(frame.entered)).collect()
+    }
 }
 
 /// How a core changes views.

@@ -8,7 +8,7 @@ use crate::common::timer::Timer;
 use alloc::sync::Arc;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::RESEND_MESSAGES_MAX;
 use pentarchy_core::mark;
 use pentarchy_core::mutant;
@@ -42,22 +42,22 @@ impl<C: Framed> Frame<C> {
         }
     }
 
-    /// Has the primary asked soon for the envelopes that a proposal names and that are not here.
-    /// Nearly always their client's own copy is on its way, and a second one would cost as much
-    /// again.
-    fn arm_fetch(&mut self, out: &mut Effects<C>) {
+    /// Has others asked soon for what is missing. Nearly always it is on its way: an envelope that
+    /// a proposal names from its client, and a proposal from the primary. A second copy would cost
+    /// as much again.
+    pub fn arm_fetch(&mut self, out: &mut Effects<C>) {
         if self.bodies.start_timer() {
             out.arm(Timer::Fetch, Delay::Millis(FETCH_MILLIS));
         }
     }
 
     /// What is missing did not come by itself.
-    pub(super) fn on_fetch(&mut self, out: &mut Effects<C>) {
+    pub(super) fn on_fetch(&mut self, suppliers: ReplicaSet, out: &mut Effects<C>) {
         self.bodies.timer_expired();
-        let primary = self.membership.primary(self.entered);
-        if !self.bodies.is_complete() && primary != self.me {
+        let others: ReplicaSet = suppliers.iter().filter(|id| *id != self.me).collect();
+        if !self.bodies.is_complete() && !others.is_empty() {
             mark!("frame/fetch_body");
-            self.ask_missing(To::One(primary), out);
+            self.ask_missing(To::Set(others), out);
         }
     }
 

@@ -1,0 +1,22 @@
+//! What replicas must have sent before one of them decides something. This follows the paper, and
+//! stands apart from the code that counts: see
+//! [`pentarchy_core::protocol::Protocol::JUSTIFICATION`].
+
+use pentarchy_core::ballot::{
+    Grounds, Justification, Reach, all_but_faulty, byzantine_quorum, one_correct,
+};
+
+/// A quorum locked it, or somebody correct says that it is decided.
+pub const JUSTIFICATION: Justification = Justification {
+    of_final: &[
+        Grounds { kind: "accept", voters: byzantine_quorum, reach: Reach::Slot },
+        Grounds { kind: "decided", voters: one_correct, reach: Reach::Slot },
+    ],
+    of_view: &[Grounds { kind: "view_change", voters: all_but_faulty, reach: Reach::Slot }],
+    of_stable: &[Grounds { kind: "checkpoint", voters: byzantine_quorum, reach: Reach::Slot }],
+    of_ballot: &[(
+        "accept",
+        Grounds { kind: "write", voters: byzantine_quorum, reach: Reach::Slot },
+    )],
+    to_be_shown: Some("accept"),
+};
