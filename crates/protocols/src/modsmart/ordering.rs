@@ -288,6 +288,9 @@ impl ModSmart {
 
     /// Goes as far in a slot as votes and bodies allow.
     pub(super) fn settle(&mut self, slot: Slot, out: &mut Effects<Self>) {
+        if slot > self.frame.high() {
+            return;
+        }
         if self.frame.is_entered() {
             self.lock(slot, out);
         }
@@ -345,7 +348,7 @@ impl ModSmart {
     /// has come. In slot order, so that whoever may go on proposing knows of no gap.
     fn write_next(&mut self, out: &mut Effects<Self>) -> bool {
         let slot = self.frame.next_slot;
-        if self.frame.is_primary() && slot > self.start.end() {
+        if self.frame.is_primary() && slot > self.start.end() || slot > self.frame.high() {
             return false;
         }
         let Some(state) = self.window.get(slot).filter(|_| self.frame.has_vote_room(slot)) else {

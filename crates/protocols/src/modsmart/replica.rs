@@ -26,7 +26,7 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{
-    Authority, Effects, Event, FaultModel, Protocol, Reject, Rules, Setup, Status,
+    Authority, Effects, Event, FaultModel, Protocol, Reject, Rules, Setup, Status, Tuning,
 };
 use pentarchy_core::quorum::{Count, QuorumRule, Quorums, ReadRule};
 use pentarchy_core::window::Window;
@@ -53,6 +53,8 @@ pub struct ModSmart {
     pub(super) start: Start,
     /// What it says about the current view.
     pub(super) own: OwnMessages,
+    /// What it knows of the slots in which it votes, and of those that follow up to the next
+    /// checkpoint: others may be at them already, and nobody passes on what it does not hear.
     pub(super) window: Window<SlotState>,
 }
 
@@ -119,13 +121,14 @@ impl Protocol for ModSmart {
     }
 
     fn start(setup: Setup, log: &mut dyn Iterator<Item = Record>, out: &mut Effects<Self>) -> Self {
+        let Tuning { window_slots, checkpoint_slots, .. } = setup.tuning;
         let mut replica = Self {
             frame: Frame::new(&setup),
             phase: Phase::Entered,
             opening: None,
             start: Start::default(),
             own: OwnMessages::default(),
-            window: Window::new(setup.membership.base.slot, setup.tuning.window_slots),
+            window: Window::new(setup.membership.base.slot, window_slots + checkpoint_slots),
         };
         replica.begin(&setup, log, out);
         replica

@@ -7,9 +7,9 @@ use crate::common::timer::Timer;
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ReplicaId, View};
+use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::mutant;
-use pentarchy_core::protocol::{Event, Protocol as _};
+use pentarchy_core::protocol::{Event, Protocol as _, Tuning};
 
 #[test]
 fn a_quorum_writes_and_a_quorum_accepts() {
@@ -130,4 +130,26 @@ fn a_write_that_cannot_be_kept_is_signed() {
     assert_eq!(shown(), [1]);
     let bug = Some("modsmart.lock-carries-no-signatures");
     assert_eq!(mutant::with(bug, shown), Vec::<u16>::new());
+}
+
+/// Others may be a checkpoint ahead: what they say is heard, and acted on when the window is there.
+#[test]
+fn what_lies_just_beyond_the_window_is_heard_and_not_voted_for() {
+    let mut group = Group::new();
+    let Tuning { window_slots, checkpoint_slots, .. } = Tuning::default();
+    let [last, next, far] = [0, 1, checkpoint_slots + 1].map(|it| Slot(window_slots + it));
+    let one = batch(1);
+    for slot in [last, next, far] {
+        group.propose(&[1], slot, &one);
+        let core = group.core(1);
+        core.frame.next_slot = slot;
+        group.run(|from, _, _| from == LIAR);
+    }
+    let known = |group: &mut Group, slot| {
+        group.core(1).window.get(slot).map(|state| (state.round.candidate, state.round.wrote))
+    };
+    let batch = Some(one.digest());
+    assert_eq!(known(&mut group, last), Some((batch, batch)));
+    assert_eq!(known(&mut group, next), Some((batch, None)));
+    assert_eq!(known(&mut group, far), None);
 }
