@@ -9,7 +9,7 @@
 use crate::configuration::Configuration;
 use crate::digest::{Digest, Hasher};
 use crate::epochs::Admission;
-use crate::ids::{MemberId, Millis};
+use crate::ids::{Epoch, MemberId, Millis};
 use crate::limits::REPLICAS_MAX;
 use crate::membership::Life;
 use crate::wire::{Malformed, Reader, Wire, Writer};
@@ -91,6 +91,9 @@ impl Wire for Withdrawal {
 /// A member of the next configuration can begin it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ready {
+    /// The epoch in which it says so. In every other one it means nothing: the life of a device
+    /// that it names may be over.
+    pub epoch: Epoch,
     /// The digest of the pending change.
     pub change: Digest,
     /// The key that is to sign what the member says in the next configuration. It has the secret
@@ -102,12 +105,14 @@ pub struct Ready {
 
 impl Wire for Ready {
     fn encode(&self, to: &mut Writer) {
+        self.epoch.encode(to);
         self.change.encode(to);
         to.array(&self.signing);
         self.life.encode(to);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
+            epoch: Epoch::decode(from)?,
             change: Digest::decode(from)?,
             signing: from.array()?,
             life: Life::decode(from)?,

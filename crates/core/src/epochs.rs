@@ -252,11 +252,12 @@ impl Epochs {
         let message = if epoch > self.membership.epoch {
             self.at()
         } else {
-            // Whoever is under an earlier configuration needs to see how each of them ended, and
-            // nothing else of them.
-            let all = self.links.iter().chain(&self.proofs);
-            let newer = all.filter(|proof| proof.handover.epoch >= epoch);
-            Message::Proofs(newer.take(HANDOVERS_SENT_MAX).cloned().collect())
+            // Whoever is under an earlier configuration needs to see how that ended, and nothing
+            // else of it. What comes next is signed by others: it asks again.
+            let link = self.links.iter().find(|proof| proof.handover.epoch >= epoch);
+            let newer = self.proofs.iter().filter(|proof| proof.handover.epoch >= epoch);
+            let newer = newer.take(HANDOVERS_SENT_MAX).cloned();
+            Message::Proofs(link.map_or_else(|| newer.collect(), |link| Vec::from([link.clone()])))
         };
         out.push(Step::Send { to: ReplicaSet::from_iter([from]), message });
     }
@@ -298,7 +299,7 @@ impl Epochs {
                 && handover.next.is_some() == next.is_some())
             .then_some(Proof { handover, next, signatures })
         });
-        if let Some(proof) = proof {
+        if let Some(proof) = proof.filter(|proof| proof.names_a_life_each(&self.membership)) {
             self.on_proved(proof, out);
         }
     }

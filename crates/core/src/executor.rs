@@ -3,7 +3,7 @@
 
 use crate::batch::Batch;
 use crate::blobs::TempBlobs;
-use crate::change::Change;
+use crate::change::{Change, Ready};
 use crate::configuration::Configuration;
 use crate::digest::Digest;
 use crate::epochs::Handover;
@@ -191,7 +191,7 @@ impl Executor {
         let known = self.sessions.known(client);
         envelope.requests.iter().map(move |request| match governs {
             false => known.lookup(request.number),
-            true if self.roster.is_open(client, &request.operation, self.time) => Lookup::New,
+            true if self.roster.is_open(client, request, self.time) => Lookup::New,
             true => Lookup::Settled(Outcome::Forgotten),
         })
     }
@@ -283,8 +283,8 @@ impl Executor {
         self.roster.end_slot(self.time);
     }
 
-    /// Executes requests to the group itself. They need no place in the client table: each can have
-    /// its effect only once, and must not be forgotten with idle clients.
+    /// Executes requests to the group itself. They need no place in the client table, and must not
+    /// be forgotten with idle clients: the roster knows which of them have had their effect.
     fn govern(
         &mut self,
         envelope: &Envelope,
@@ -296,7 +296,7 @@ impl Executor {
         for request in &envelope.requests {
             self.requests += 1;
             let context = Context::new(slot, index, self.time, envelope.client, batch);
-            let answer = self.roster.execute(&context, &request.operation);
+            let answer = self.roster.execute(&context, request);
             let outcome = Outcome::Done(answer.into());
             notify(&envelope.client, Notice::Reply(Reply { number: request.number, outcome }));
             index += 1;
@@ -403,10 +403,16 @@ impl Executor {
         self.roster.withdrawn()
     }
 
-    /// Whether this member of the pending configuration is counted as ready.
+    /// As what this member of the pending configuration is counted as ready, if it is.
     #[must_use]
-    pub fn is_ready(&self, member: &ClientId) -> bool {
-        self.roster.is_ready(member)
+    pub fn ready_as(&self, member: &ClientId) -> Option<&Ready> {
+        self.roster.ready_as(member)
+    }
+
+    /// The epoch in which it executes.
+    #[must_use]
+    pub const fn membership(&self) -> &Arc<Membership> {
+        self.roster.membership()
     }
 
     /// The change that waits for its members to be ready, and its digest.

@@ -7,7 +7,7 @@ mod proposals;
 mod refusal;
 mod rules;
 
-use crate::change::{Change, Petition};
+use crate::change::{Change, Petition, Ready};
 use crate::configuration::Configuration;
 use crate::digest::Digest;
 use crate::epochs::Admission;
@@ -16,6 +16,7 @@ use crate::limits::REPLICAS_MAX;
 use crate::membership::{Life, Member, Membership};
 use crate::mutant;
 use crate::protocol::Authority;
+use crate::request::Request;
 use crate::service::Context;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use admitted::Admitted;
@@ -23,7 +24,6 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use bytes::Bytes;
 use proposals::Proposals;
 use refusal::Refusal;
 
@@ -90,9 +90,15 @@ impl Roster {
         self.proposals.pending().map(|pending| (&pending.change, pending.digest))
     }
 
-    /// Whether this member of the pending configuration is counted as ready.
-    pub fn is_ready(&self, member: &ClientId) -> bool {
-        self.proposals.is_ready(member)
+    /// As what this member of the pending configuration is counted as ready, if it is.
+    pub fn ready_as(&self, member: &ClientId) -> Option<&Ready> {
+        self.proposals.ready_as(member)
+    }
+
+    /// The configuration, if the members can change it.
+    fn changing(&self) -> Option<Arc<Configuration>> {
+        let stated = self.membership.stated.clone();
+        stated.filter(|_| self.authority == Authority::Members)
     }
 
     /// Whether what this client has ordered is to the group itself: it is a member, an
@@ -127,21 +133,32 @@ impl Roster {
 
     /// Executes a request to the group. The answer is for people: what counts is the epoch that
     /// follows.
-    pub fn execute(&mut self, context: &Context, operation: &Bytes) -> Vec<u8> {
+    pub fn execute(&mut self, context: &Context, request: &Request) -> Vec<u8> {
         let (client, now) = (&context.client, context.time);
-        let answer = match Petition::from_bytes(operation) {
+        let answer = match Petition::from_bytes(&request.operation) {
             Ok(Petition::Admit(admission)) => self.admit(client, now, admission).into(),
-            Ok(petition) => self.govern(client, now, petition),
+            Ok(petition) => self.govern(client, now, request.number, petition),
             Err(Malformed) => "that is nothing that a group does".into(),
         };
         answer.into_bytes()
     }
 
     /// Executes a petition that is about the next configuration.
-    fn govern(&mut self, client: &ClientId, now: Millis, petition: Petition) -> String {
-        let Some(current) = self.membership.stated.clone() else { return NO_ADMINISTRATOR.into() };
+    fn govern(
+        &mut self,
+        client: &ClientId,
+        now: Millis,
+        number: u64,
+        petition: Petition,
+    ) -> String {
+        let Some(current) = self.changing() else { return NO_ADMINISTRATOR.into() };
+        let epoch = self.membership.epoch;
+        let counts = matches!(petition, Petition::Ready(_)) || !self.is_administrator(client);
+        if !counts && !self.proposals.begin(client, number) {
+            return Refusal::OldRequest.to_string();
+        }
         let answer = match (petition, self.is_administrator(client)) {
-            (Petition::Ready(ready), _) => self.proposals.ready(client, ready, &current),
+            (Petition::Ready(ready), _) => self.proposals.ready(client, ready, (epoch, &current)),
             (Petition::Propose(change), true) => {
                 self.proposals.propose(client, &change, &current, now)
             }
@@ -157,16 +174,18 @@ impl Roster {
     /// Whether executing a request to the group could change anything, at this agreed time or
     /// later. One that cannot need not be ordered: old ones can be sent again by anybody, at any
     /// time.
-    pub fn is_open(&self, client: &ClientId, operation: &Bytes, now: Millis) -> bool {
-        let Ok(petition) = Petition::from_bytes(operation) else { return false };
+    pub fn is_open(&self, client: &ClientId, request: &Request, now: Millis) -> bool {
+        let Ok(petition) = Petition::from_bytes(&request.operation) else { return false };
         if let Petition::Admit(asked) = &petition {
             return self.member(client).is_some_and(|index| self.refusal(index, asked).is_none());
         }
-        let Some(current) = self.membership.stated.as_deref() else { return false };
-        match (petition, self.is_administrator(client)) {
+        let Some(current) = self.changing() else { return false };
+        let (epoch, current) = (self.membership.epoch, &*current);
+        let is_later = self.proposals.is_later(client, request.number);
+        match (petition, self.is_administrator(client) && is_later) {
             // Also if it is counted: nothing else may move the agreed time of an idle group.
             (Petition::Ready(asked), _) => {
-                self.proposals.refuses_ready(client, &asked, current).is_none()
+                self.proposals.refuses_ready(client, &asked, (epoch, current)).is_none()
             }
             // In an idle group the agreed time is far behind, until this is ordered.
             (Petition::Propose(asked), true) => {
@@ -266,6 +285,9 @@ impl Roster {
         let is_same = stated == now.stated.as_deref().map(Configuration::agreed);
         let next = stated.filter(|_| !is_same).map(Arc::new);
         let ids = ids(now, next.as_deref());
+        if next.as_ref().is_some_and(|next| next.check().is_err()) {
+            return Err(Malformed);
+        }
         let goes_on = is_same && lives == lives_of(now);
         let fits = if goes_on { epoch == now.epoch } else { epoch == now.epoch.next() };
         if !fits || lives.len() != ids.len() {

@@ -173,6 +173,7 @@ impl Issued {
     pub fn is_valid(&self, membership: &Membership, verifier: &dyn Verifier) -> bool {
         let Succession { handover, inherits } = &self.succession;
         handover.epoch >= membership.epoch
+            && handover.next.is_none()
             && handover.lives.len() == membership.n()
             && inherits.len() <= HISTORY_SLOTS_MAX
             && verifier.authority(&self.succession.statement(membership), &self.signatures)

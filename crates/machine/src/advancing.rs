@@ -213,6 +213,7 @@ impl<D: Disk> Machine<'_, D> {
         info!(epoch = %membership.epoch, slot = %membership.base.slot, "the epoch begins");
         self.engine.counters.epochs += 1;
         self.engine.authenticator.begin_epoch(&membership).map_err(Halt::Counter)?;
+        self.epoch_manager.has_former_keys = true;
         self.roll_back(self.executor.committed(), driver)?;
         self.executor.begin_epoch(membership.clone());
         self.check_service()?;

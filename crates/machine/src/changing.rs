@@ -13,6 +13,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Message;
 use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::ids::Millis;
+use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use pentarchy_core::request::Envelope;
 use std::sync::Arc;
@@ -24,8 +25,12 @@ const READY_AGAIN_MS: u64 = 2_000;
 impl<D: Disk> Machine<'_, D> {
     /// Time has passed. Only what cannot be taken back any more counts as pending.
     pub(crate) fn get_ready(&mut self, now: Millis, driver: &mut impl Driver) -> Result<(), Halt> {
+        self.erase_former_keys()?;
         let is_admitted = self.epoch_manager.epochs.is_admitted();
-        if self.is_resuming() || !is_admitted || self.executor.readable().is_none() {
+        // Where the next epoch is proved and waits for the disk, its keys are still to be adopted.
+        let is_between = self.epoch_manager.next.is_some();
+        let is_final = self.executor.readable().is_some();
+        if self.is_resuming() || !is_admitted || is_between || !is_final {
             return Ok(());
         }
         self.forget_void_changes();
@@ -34,8 +39,7 @@ impl<D: Disk> Machine<'_, D> {
         if !is_new && self.engine.now_ms < self.said_ready.again_ms {
             return Ok(());
         }
-        let me = self.epoch_manager.me;
-        if !change.next.members.iter().any(|member| member.identity == me.0) {
+        if !changes_keys_only(change, self.executor.membership()) {
             return Ok(());
         }
         let change = change.clone();
@@ -67,15 +71,18 @@ impl<D: Disk> Machine<'_, D> {
         is_idle: bool,
         now: Millis,
     ) -> Option<Arc<Envelope>> {
-        let is_counted = self.executor.is_ready(&self.epoch_manager.me);
-        let said = self.said_ready.request.clone();
+        let epoch = self.executor.membership().epoch;
+        let counted = self.executor.ready_as(&self.epoch_manager.me);
+        let is_counted = counted.is_some_and(|it| (it.signing, it.life) == (signing, life));
+        let said = self.said_ready.request.clone().filter(|_| self.said_ready.epoch == epoch);
         if is_counted && (!is_idle || mutant!("changing.silent-when-counted")) {
             return None;
         }
         if let (false, Some(said)) = (is_counted, said) {
             return Some(said);
         }
-        let petition = Petition::Ready(Ready { change, signing, life });
+        let petition = Petition::Ready(Ready { epoch, change, signing, life });
+        self.said_ready.epoch = epoch;
         let envelope = self.epoch_manager.seal(&petition, now);
         self.said_ready.request = Some(envelope.clone());
         Some(envelope)
@@ -91,11 +98,24 @@ impl<D: Disk> Machine<'_, D> {
         }
     }
 
+    /// Former keys go once it is durable that the epoch has begun: if power failed before, this
+    /// replica and others would have to show again how the last one ended.
+    fn erase_former_keys(&mut self) -> Result<(), Halt> {
+        let is_durable = match &self.store {
+            Some(store) => store.is_epoch_durable()?,
+            None => true,
+        };
+        if is_durable && std::mem::take(&mut self.epoch_manager.has_former_keys) {
+            self.epoch_manager.factory.erase_former_keys();
+        }
+        Ok(())
+    }
+
     /// Keys for changes that can never take effect any more go. That a change is not pending does
     /// not say so: after a crash, a replica executes again what was ordered before the change, and
     /// others may count it as ready.
     fn forget_void_changes(&mut self) {
-        let Some(current) = &self.membership().stated else { return };
+        let Some(current) = &self.executor.membership().stated else { return };
         let (number, withdrawn) = (current.number, self.executor.withdrawn_changes());
         let time = self.executor.time();
         let pending = self.executor.pending_change().map(|(change, _)| change.clone());
@@ -106,4 +126,18 @@ impl<D: Disk> Machine<'_, D> {
         };
         self.epoch_manager.factory.forget_prepared(&is_void);
     }
+}
+
+/// Whether a change keeps all but keys, secret and administrators. Machines cannot carry out others
+/// yet, so a replica is never ready for one.
+fn changes_keys_only(change: &Change, membership: &Membership) -> bool {
+    let Some(current) = &membership.stated else { return false };
+    let mut same = change.next.clone();
+    same.number = current.number;
+    same.secret = current.secret;
+    same.administrators.clone_from(&current.administrators);
+    for (member, now) in same.members.iter_mut().zip(&current.members) {
+        member.signing = now.signing;
+    }
+    same == **current
 }

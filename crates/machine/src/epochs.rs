@@ -32,6 +32,8 @@ pub struct EpochManager<'f> {
     pub(crate) steps: Vec<Step>,
     /// To be started when the present event is dealt with.
     pub(crate) next: Option<(Arc<Membership>, ReplicaSet)>,
+    /// Keys of an earlier configuration are to be erased.
+    pub(crate) has_former_keys: bool,
     /// From this epoch on the group goes on without this replica.
     pub(crate) left: Option<Epoch>,
 }
@@ -48,7 +50,18 @@ impl<'f> EpochManager<'f> {
     ) -> Self {
         let me = ClientId(epochs.membership().members[usize::from(me.0)].identity);
         let steps = Vec::new();
-        Self { epochs, factory, sealer, me, life, asked: 0, steps, next: None, left: None }
+        Self {
+            epochs,
+            factory,
+            sealer,
+            me,
+            life,
+            asked: 0,
+            steps,
+            next: None,
+            has_former_keys: false,
+            left: None,
+        }
     }
 
     /// A request under this replica's key to count by the device that it has now.
@@ -74,6 +87,8 @@ impl<'f> EpochManager<'f> {
 pub struct SaidReady {
     /// The change's digest.
     pub change: Digest,
+    /// The epoch in which it said so last.
+    pub epoch: Epoch,
     /// The request in which it said so last.
     pub request: Option<Arc<Envelope>>,
     /// When it is to say so again, by the driver's clock.

@@ -53,6 +53,9 @@ pub trait EpochFactory: Send {
         None
     }
 
+    /// Keys of configurations before the present one are to be erased.
+    fn erase_former_keys(&mut self) {}
+
     /// What was made for changes that are void can go.
     fn forget_prepared(&mut self, is_void: &dyn Fn(&Change) -> bool) {
         let _ = is_void;

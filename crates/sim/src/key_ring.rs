@@ -19,6 +19,8 @@ pub struct KeyRing {
     owner: ReplicaId,
     /// The one that signs.
     current: [u8; 32],
+    /// Those that signed before, and are not erased yet.
+    former: Vec<[u8; 32]>,
     prepared: Vec<Prepared>,
     /// How many it has made.
     made: u64,
@@ -40,7 +42,8 @@ impl KeyRing {
     /// With the key with which the group began.
     #[must_use]
     pub fn new(owner: ReplicaId, first: [u8; 32]) -> SharedKeyRing {
-        let ring = Self { owner, current: first, prepared: Vec::new(), made: 0 };
+        let ring =
+            Self { owner, current: first, former: Vec::new(), prepared: Vec::new(), made: 0 };
         SharedKeyRing(Arc::new(Mutex::new(ring)))
     }
 
@@ -61,21 +64,25 @@ impl KeyRing {
         self.prepared.retain(|known| !is_void(&known.change));
     }
 
-    /// From now on the replica signs by this key, and every other one of an earlier configuration
-    /// is erased. Whether it has it.
-    pub fn adopt(&mut self, key: &[u8; 32]) -> bool {
-        let is_prepared = self.prepared.iter().any(|known| known.key == *key);
-        if is_prepared {
-            self.current = *key;
+    /// From now on the replica signs by this key, if it has it.
+    pub fn adopt(&mut self, key: &[u8; 32]) {
+        if self.prepared.iter().any(|known| known.key == *key) {
+            self.former.push(std::mem::replace(&mut self.current, *key));
             self.prepared.retain(|known| known.key != *key);
         }
-        self.current == *key
+    }
+
+    /// Erases the keys of earlier configurations.
+    pub fn erase_former(&mut self) {
+        self.former.clear();
     }
 
     /// Whether it has this key.
     #[must_use]
     pub fn has(&self, key: &[u8; 32]) -> bool {
-        self.current == *key || self.prepared.iter().any(|known| known.key == *key)
+        self.current == *key
+            || self.former.contains(key)
+            || self.prepared.iter().any(|known| known.key == *key)
     }
 
     /// What a replica signs that has lost the key which it would need.

@@ -313,7 +313,8 @@ impl Options {
         let is_made = |counter| counter != Counter::Unbound;
         let has_devices = rules.counter.is_some_and(is_made) && options.device == DeviceFault::None;
         options.has_real_devices = has_devices && services.percent(DEVICES_PERCENT);
-        if config.faults && !config.hostile_only {
+        // A group that is split keeps its configuration.
+        if config.faults && !config.hostile_only && !rules.pillars {
             let mut rng = Rng::new(services.next_u64().rotate_left(43));
             options.draw_refreshes(&mut rng, config.byzantine);
         }

@@ -163,7 +163,7 @@ fn petitions() -> [Petition; 4] {
     let (expects, attempt, life) = (Digest([7; 32]), 1, life(4));
     let (expires, needed) = (Millis(9), vec![MemberId(3)]);
     let change = Change { expects, attempt, expires, next: configuration(), needed };
-    let ready = Ready { change: change.digest(), signing: [6; 32], life };
+    let ready = Ready { epoch: Epoch(2), change: change.digest(), signing: [6; 32], life };
     [
         Petition::Admit(Admission { epoch: Epoch(3), configuration: expects, life }),
         Petition::Propose(Arc::new(change)),

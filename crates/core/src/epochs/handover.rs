@@ -145,7 +145,7 @@ impl Proof {
 
     /// Whether there is a life for each member of what follows. If that is another configuration,
     /// whether it is the next one, and one that a group can have.
-    fn names_a_life_each(&self, membership: &Membership) -> bool {
+    pub(super) fn names_a_life_each(&self, membership: &Membership) -> bool {
         let lives = self.handover.lives.len();
         match (&self.handover.next, &self.next, &membership.stated) {
             (None, None, _) => lives == membership.n(),

@@ -11,7 +11,7 @@ use super::rules::{check, is_same};
 use crate::change::{Change, Ready, Withdrawal};
 use crate::configuration::{Configuration, MemberEntry};
 use crate::digest::Digest;
-use crate::ids::{ClientId, MemberId, Millis};
+use crate::ids::{ClientId, Epoch, MemberId, Millis};
 use crate::limits::{ADMINISTRATORS_MAX, READY_WAIT_MILLIS, REPLICAS_MAX};
 use crate::membership::{Life, Membership};
 use crate::mutant;
@@ -41,6 +41,8 @@ pub struct Proposals {
     proposed: BTreeMap<ClientId, Arc<Change>>,
     /// Administrators that want to withdraw.
     withdrawing: BTreeSet<ClientId>,
+    /// The number of each administrator's last request.
+    numbers: BTreeMap<ClientId, u64>,
     pending: Option<Pending>,
 }
 
@@ -160,7 +162,8 @@ impl Proposals {
         if self.withdrawing.len() < usize::from(current.1.administrators.threshold) {
             return Ok(Answer::Withdrawing);
         }
-        *self = Self { withdrawn: self.withdrawn.saturating_add(1), ..Self::default() };
+        let (withdrawn, numbers) = (self.withdrawn.saturating_add(1), self.numbers.clone());
+        *self = Self { withdrawn, numbers, ..Self::default() };
         Ok(Answer::Withdrawn)
     }
 
@@ -170,11 +173,25 @@ impl Proposals {
         members.iter().find(|member| member.identity == client.0)
     }
 
-    /// Whether this member of the pending configuration is counted as ready.
-    pub fn is_ready(&self, client: &ClientId) -> bool {
-        let member = self.invited(client);
-        let pending = self.pending.as_ref();
-        pending.zip(member).is_some_and(|(pending, member)| pending.ready.contains_key(&member.id))
+    /// As what this member of the pending configuration is counted as ready, if it is.
+    pub fn ready_as(&self, client: &ClientId) -> Option<&Ready> {
+        let member = self.invited(client)?;
+        self.pending.as_ref()?.ready.get(&member.id)
+    }
+
+    /// Whether an administrator asks this after all that it asked before. Each number counts once,
+    /// whatever came of it: old requests can be sent again by anybody.
+    pub fn is_later(&self, administrator: &ClientId, number: u64) -> bool {
+        self.numbers.get(administrator).is_none_or(|last| number > *last)
+    }
+
+    /// A request of an administrator is executed. Whether it counts.
+    pub fn begin(&mut self, administrator: &ClientId, number: u64) -> bool {
+        let counts = self.is_later(administrator, number);
+        if counts {
+            self.numbers.insert(*administrator, number);
+        }
+        counts
     }
 
     /// Why it does not count that a member is ready, whenever it says so.
@@ -182,8 +199,11 @@ impl Proposals {
         &self,
         client: &ClientId,
         asked: &Ready,
-        current: &Configuration,
+        (epoch, current): (Epoch, &Configuration),
     ) -> Option<Refusal> {
+        if asked.epoch != epoch {
+            return Some(Refusal::OtherEpoch);
+        }
         let Some(pending) = &self.pending else { return Some(Refusal::NothingPending) };
         let Some(member) = self.invited(client) else { return Some(Refusal::NotInvited) };
         if asked.change != pending.digest {
@@ -208,7 +228,7 @@ impl Proposals {
         &mut self,
         client: &ClientId,
         asked: Ready,
-        current: &Configuration,
+        current: (Epoch, &Configuration),
     ) -> Result<Answer, Refusal> {
         if let Some(refusal) = self.refuses_ready(client, &asked, current) {
             return Err(refusal);
@@ -312,16 +332,30 @@ impl Wire for Proposals {
         let proposed: Vec<_> = self.proposed.iter().map(|(by, it)| (*by, (**it).clone())).collect();
         to.sequence(&proposed);
         to.sequence(&self.withdrawing.iter().copied().collect::<Vec<ClientId>>());
+        to.u32(self.numbers.len() as u32);
+        for (administrator, number) in &self.numbers {
+            administrator.encode(to);
+            to.u64(*number);
+        }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (withdrawn, pending) = (from.u32()?, from.option()?);
         let proposed: Vec<(ClientId, Change)> = from.sequence(ADMINISTRATORS_MAX)?;
         let withdrawing: Vec<ClientId> = from.sequence(ADMINISTRATORS_MAX)?;
+        let mut numbers = BTreeMap::new();
+        for _ in 0..from.u32()? {
+            let (administrator, number) = (ClientId::decode(from)?, from.u64()?);
+            let is_next = numbers.last_key_value().is_none_or(|(last, _)| *last < administrator);
+            if !is_next || numbers.len() == ADMINISTRATORS_MAX {
+                return Err(Malformed);
+            }
+            numbers.insert(administrator, number);
+        }
         let is_sorted = proposed.windows(2).all(|pair| pair[0].0 < pair[1].0)
             && withdrawing.windows(2).all(|pair| pair[0] < pair[1]);
         let proposed = proposed.into_iter().map(|(by, it)| (by, Arc::new(it))).collect();
         let withdrawing = withdrawing.into_iter().collect();
-        let proposals = Self { withdrawn, proposed, withdrawing, pending };
+        let proposals = Self { withdrawn, proposed, withdrawing, numbers, pending };
         is_sorted.then_some(proposals).ok_or(Malformed)
     }
 }

@@ -24,6 +24,8 @@ pub enum Refusal {
     NotInvited,
     NotAttested,
     KeyInUse,
+    OtherEpoch,
+    OldRequest,
 }
 
 impl fmt::Display for Refusal {
@@ -60,6 +62,8 @@ impl fmt::Display for Refusal {
             Self::NothingPending => "no such change is pending",
             Self::NotInvited => "only members of the pending configuration can be ready for it",
             Self::NotAttested => "a device with a key of its own has to be attested",
+            Self::OtherEpoch => "asked of another epoch",
+            Self::OldRequest => "you have asked something else since",
             Self::KeyInUse => "that signing key is in use; bring a new one",
         })
     }

@@ -178,7 +178,8 @@ impl Group {
     }
 
     fn is_open(&self, (client, petition): &(ClientId, Petition)) -> bool {
-        let requests = vec![Request { number: 1, operation: petition.to_bytes() }];
+        let number = self.asked + 1;
+        let requests = vec![Request { number, operation: petition.to_bytes() }];
         let draft = Draft { client: *client, floor: 0, events: None, requests };
         let envelope = draft.seal(RequestAuth::Signature([0; 64]));
         let lookups: Vec<Lookup> = self.executor.lookups(&envelope).collect();
@@ -198,8 +199,14 @@ impl Group {
 /// A member brings its next key, and the second life of its device.
 fn ready(change: &Change, member: u32) -> (ClientId, Petition) {
     let signing = signing(member, change.next.number as u8 + 1);
-    let ready = Ready { change: change.digest(), signing, life: life(2) };
-    (identity(member), Petition::Ready(ready))
+    let (epoch, change) = (Epoch(0), change.digest());
+    (identity(member), Petition::Ready(Ready { epoch, change, signing, life: life(2) }))
+}
+
+/// The same in a later epoch.
+fn ready_in(epoch: u64, change: &Change, member: u32) -> (ClientId, Petition) {
+    let (client, Petition::Ready(asked)) = ready(change, member) else { panic!() };
+    (client, Petition::Ready(Ready { epoch: Epoch(epoch), ..asked }))
 }
 
 #[test]
@@ -225,6 +232,33 @@ fn as_many_administrators_as_the_configuration_asks_for_have_to_propose_the_same
     let refused = group.slot(&[by(administrator(2), &other)]);
     assert_eq!(refused, ["another change is pending; wait for it, or withdraw it"]);
     assert!(!group.executor.is_ending(), "nobody is ready");
+}
+
+/// Whoever has an old request ordered again brings no proposal back that its author gave up, or
+/// that was refused.
+#[test]
+fn of_each_administrator_the_last_request_counts() {
+    let mut group = Group::of(&first());
+    let (one, two) = (adding(&first()), change_of(&first(), |it| it.f = 1));
+    let by =
+        |who, change: &Change| (administrator(who), Petition::Propose(Arc::new(change.clone())));
+    let soon = Change { expires: Millis(NOW + CHANGE_MILLIS_MAX + 1), ..one.clone() };
+    assert_eq!(
+        group.slot(&[by(0, &soon)]),
+        ["a change can be pending for at most a day; make it anew"]
+    );
+    group.slot(&[by(0, &one)]);
+    group.slot(&[by(0, &two)]);
+    group.pass(1);
+    group.asked = 0;
+    assert!(!group.is_open(&by(0, &soon)));
+    for old in [&soon, &one] {
+        assert_eq!(group.slot(&[by(0, old)]), ["you have asked something else since"]);
+    }
+    group.asked = 10;
+    group.slot(&[by(1, &one)]);
+    assert!(group.executor.pending_change().is_none(), "the first one proposes another change");
+    assert_eq!(group.slot(&[by(1, &two)]), [PENDING]);
 }
 
 #[test]
@@ -294,7 +328,11 @@ fn a_member_that_is_admitted_anew_has_to_say_again_that_it_is_ready() {
     assert!(group.executor.pending_change().is_some(), "it goes on in the next epoch");
     group.pass(READY_WAIT_MILLIS);
     assert!(!group.executor.is_ending(), "one is too few");
-    group.ready(&change, &[1]);
+    // What it said as the life that it lost means nothing any more, whoever has it ordered again.
+    assert!(!group.is_open(&ready(&change, 1)));
+    assert_eq!(group.ready(&change, &[1]), ["asked of another epoch"]);
+    let later = |member| ready_in(1, &change, member);
+    assert_eq!(group.slot(&[later(1)]), ["ready"]);
     group.pass(READY_WAIT_MILLIS - 1);
     assert!(!group.executor.is_ending(), "the wait begins again");
     group.pass(1);

@@ -58,7 +58,8 @@ pub(super) fn stated(
         facts: rules.facts(),
         f: first.f as u16,
         lane: first.lane,
-        tuning,
+        // What is for the simulator alone is not agreed on.
+        tuning: Tuning { interleaving: 0, ..tuning },
         requests: RequestMeans::Signature,
         secret: None,
         administrators: Administrators { threshold: THRESHOLD, keys },

@@ -52,6 +52,10 @@ impl EpochFactory for SimFactory<'_> {
         Some(Prepared { signing, life: self.life })
     }
 
+    fn erase_former_keys(&mut self) {
+        self.ring.lock().erase_former();
+    }
+
     fn forget_prepared(&mut self, is_void: &dyn Fn(&Change) -> bool) {
         self.ring.lock().forget(is_void);
     }

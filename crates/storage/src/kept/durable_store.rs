@@ -108,6 +108,8 @@ pub struct DurableStore<B> {
     /// The state that was handed over last, and its number. The one from the start has none.
     newest: Option<Base>,
     newest_number: u64,
+    /// The entry that says how the present epoch began, unless it was there from the start.
+    begun: u64,
     /// The epoch's base is to be fetched: what is needed beside it.
     fetching: Option<u64>,
     /// A state that just became stable, and the lowest entry that is needed beside it.
@@ -133,6 +135,7 @@ impl<B: Backing> DurableStore<B> {
             when_saved: VecDeque::new(),
             newest,
             newest_number: 0,
+            begun: 0,
             fetching: None,
             cut: None,
             cuts: VecDeque::new(),
@@ -382,6 +385,14 @@ impl<B: Backing> DurableStore<B> {
         Ok(())
     }
 
+    /// Whether it is durable that the present epoch has begun.
+    ///
+    /// # Errors
+    /// [`StorageError`] if anything failed.
+    pub fn is_epoch_durable(&self) -> Result<bool, StorageError> {
+        Ok(self.backing().durable()? > self.begun)
+    }
+
     /// Another epoch begins. What waits belongs to the one before, and nobody wants it any more.
     pub fn begin_epoch(
         &mut self,
@@ -399,6 +410,7 @@ impl<B: Backing> DurableStore<B> {
         self.cuts.clear();
         self.keeping.clear();
         (self.cut, self.installing) = (None, None);
+        self.begun = begun;
         self.fetching = fetches.then_some(begun);
         if !fetches {
             self.backing_mut().stable(base, begun)?;

@@ -299,7 +299,10 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
                 mark.map(|(_, lowest)| open_needed(&mut from, lowest, lane)).transpose()?;
             let mark = mark.zip(needed).map(|((slot, _), needed)| Mark { slot, needed });
             let membership = match later {
-                Some(later) => of_later(&later, epoch, base, lives)?,
+                Some(later) if later.digest() == configuration => {
+                    of_later(&later, first, epoch, lives, base)?
+                }
+                Some(_) => return Err(Malformed),
                 None if configuration == first.configuration => {
                     membership(first, epoch, base, lives)?
                 }
@@ -319,12 +322,15 @@ pub fn open(kind: u8, body: &Bytes, first: &Arc<Membership>) -> Result<Opened, M
 /// In an epoch of a later configuration than the first one.
 fn of_later(
     configuration: &Configuration,
+    first: &Membership,
     epoch: Epoch,
-    base: Base,
     lives: Vec<Life>,
+    base: Base,
 ) -> Result<Arc<Membership>, Malformed> {
     let before = epoch.0.checked_sub(1).map(Epoch).ok_or(Malformed)?;
-    if lives.len() != configuration.members.len() || configuration.check().is_err() {
+    let follows = configuration.number > 0 && configuration.group == first.group;
+    let has_lives = lives.len() == configuration.members.len();
+    if !follows || !has_lives || configuration.check().is_err() {
         return Err(Malformed);
     }
     let handover = Handover { epoch: before, base, lives, next: None };
