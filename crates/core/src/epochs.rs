@@ -421,7 +421,9 @@ impl Epochs {
 
     fn to_others(&self, message: Message) -> Step {
         let mut to: ReplicaSet = self.membership.ids().collect();
-        self.index().map(|me| to.remove(me));
+        if let Some(me) = self.index() {
+            to.remove(me);
+        }
         Step::Send { to, message }
     }
 }

@@ -32,7 +32,6 @@ pub struct SharedKeyRing(Arc<Mutex<KeyRing>>);
 
 impl SharedKeyRing {
     /// The ring, for as long as somebody looks at it.
-    #[must_use]
     pub fn lock(&self) -> MutexGuard<'_, KeyRing> {
         self.0.lock().expect("a panic ends the world")
     }
@@ -41,7 +40,7 @@ impl SharedKeyRing {
 impl KeyRing {
     /// With the key with which the group began.
     #[must_use]
-    pub fn new(owner: ReplicaId, first: [u8; 32]) -> SharedKeyRing {
+    pub fn shared(owner: ReplicaId, first: [u8; 32]) -> SharedKeyRing {
         let ring =
             Self { owner, current: first, former: Vec::new(), prepared: Vec::new(), made: 0 };
         SharedKeyRing(Arc::new(Mutex::new(ring)))

@@ -122,7 +122,7 @@ impl Parts<'_> {
         let (crypto, clients, device) = keys;
         let epochs = Epochs::new(id, life_of(&device), membership.clone());
         let factory = Box::new(OneEpoch);
-        let ring = KeyRing::new(id, membership.members[usize::from(id.0)].signing);
+        let ring = KeyRing::shared(id, membership.members[usize::from(id.0)].signing);
         let (faulty, kept, store, asks) = (None, None, None, false);
         Self {
             id,

@@ -259,7 +259,7 @@ impl<'a> World<'a> {
             options.requests_each * options.clients as u64 + 4_000 * options.hostile.len() as u64,
         );
         let first = group(seed, &options, factories);
-        let ring = |id: ReplicaId| KeyRing::new(id, first.members[usize::from(id.0)].signing);
+        let ring = |id: ReplicaId| KeyRing::shared(id, first.members[usize::from(id.0)].signing);
         let rings = first.ids().map(ring).collect();
         let crypto = Arc::new(keys(seed, &options, &first, factories));
         let network = Network::new(options.network.clone(), rng.fork());

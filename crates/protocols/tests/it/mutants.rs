@@ -126,7 +126,7 @@ fn random_worlds_find_seeded_bugs_of_hybster() {
         ("hybster.commit-skips-gaps", "liveness"),
         ("hybster.new-view-not-passed-on", "liveness"),
         ("hybster.hides-last-commitment", "leaving"),
-        ("hybster.slots-used-again", "liveness"),
+        ("hybster.slots-used-again", "promises"),
         ("hybster.nothing-taken-over", "liveness"),
     ];
     find_all("hybster", &expected);
@@ -182,7 +182,7 @@ fn random_worlds_find_seeded_bugs_of_minzyzzyva() {
     let expected = [
         ("usig.shows-commitments-only", "leaving"),
         ("minzyzzyva.rests-unsettled", "liveness"),
-        ("minzyzzyva.final-with-f", "justification"),
+        ("minzyzzyva.final-with-f", "panic"),
         ("minzyzzyva.nothing-taken-back", "panic"),
         ("minzyzzyva.taken-over-is-final", "justification"),
     ];

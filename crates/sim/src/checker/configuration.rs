@@ -151,12 +151,15 @@ impl Configurations {
             change.expects == last.digest() && is_made_of(next, change)
         };
         let threshold = usize::from(last.administrators.threshold);
-        let mut changes = self.proposed.values().filter(of_it);
-        let Some((change, _)) = changes.find(|(_, by)| by.len() >= threshold) else {
+        // Two changes may differ in nothing but how long they last.
+        let changes = self.proposed.values().filter(of_it);
+        let changes = changes.filter(|(_, by)| by.len() >= threshold).map(|(change, _)| change);
+        let changes: Vec<&Change> = changes.collect();
+        let Some(change) = changes.first() else {
             return broken(format!("{replica} begins {next:?}, which too few proposed"));
         };
         // Who begins first may have been shown the end, and have executed less.
-        if self.at.0 == base && !self.is_due(change) {
+        if self.at.0 == base && !changes.iter().any(|change| self.is_due(change)) {
             return broken(format!("{replica} begins {next:?} too soon"));
         }
         let shares = next.facts.counter.is_some();
