@@ -252,8 +252,8 @@ impl Epochs {
         let message = if epoch > self.membership.epoch {
             self.at()
         } else {
-            // Whoever is under an earlier configuration needs to see how that ended, and nothing
-            // else of it. What comes next is signed by others: it asks again.
+            // A replica under an earlier configuration needs one proof: how that ended. Members of
+            // the next one sign what follows, so the replica asks again when it is there.
             let link = self.links.iter().find(|proof| proof.handover.epoch >= epoch);
             let newer = self.proofs.iter().filter(|proof| proof.handover.epoch >= epoch);
             let newer = newer.take(HANDOVERS_SENT_MAX).cloned();
@@ -284,8 +284,8 @@ impl Epochs {
         }
     }
 
-    /// `f + 1` equal votes prove the end. If it is the end of the configuration, whoever has not
-    /// executed so far does not know the next one, and waits for somebody to show it the proof.
+    /// `f + 1` equal votes of members prove the end. A replica that has not executed so far does
+    /// not know the next configuration, and waits until another one shows it the proof.
     fn count(&mut self, out: &mut Vec<Step>) {
         let weak = self.membership.quorums().weak();
         let proof = self.votes.values().find_map(|(handover, _)| {

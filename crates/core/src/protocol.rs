@@ -36,10 +36,10 @@ pub trait Message: Wire + Value {
         "message"
     }
 
-    /// What it speaks of, if a correct replica says one thing about that in all its life: whoever
-    /// says two things is faulty, and two different statements under signatures of one replica are
-    /// evidence. None for what binds nobody, and for what a counter certifies, which goes by
-    /// positions.
+    /// What the message speaks of, if a correct replica says one thing about that in all its life.
+    /// A replica that says two things is faulty, and two different statements under signatures of
+    /// one replica are evidence. None for what binds nobody, and for what a counter certifies,
+    /// which goes by positions.
     fn topic(&self) -> Option<Topic> {
         None
     }

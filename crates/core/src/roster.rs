@@ -123,8 +123,7 @@ impl Roster {
     pub fn end_slot(&mut self, now: Millis) {
         let Some(current) = &self.membership.stated else { return };
         if self.proposals.is_due(now, current) {
-            let ending = self.ending.as_ref().map(|ending| &ending.lives);
-            let lives = ending.cloned().unwrap_or_else(|| lives_of(&self.membership));
+            let lives = self.next_lives();
             if let Some((next, lives)) = self.proposals.assemble(&self.membership, &lives) {
                 self.ending = Some(Ending { lives, next: Some(Arc::new(next)) });
             }
@@ -152,19 +151,20 @@ impl Roster {
         petition: Petition,
     ) -> String {
         let Some(current) = self.changing() else { return NO_ADMINISTRATOR.into() };
-        let epoch = self.membership.epoch;
-        let counts = matches!(petition, Petition::Ready(_)) || !self.is_administrator(client);
-        if !counts && !self.proposals.begin(client, number) {
+        let (epoch, named) = (self.membership.epoch, self.membership.configuration);
+        let is_administrator = self.is_administrator(client);
+        // The number of a member's request means nothing: a member names the epoch.
+        let has_number = is_administrator && !matches!(petition, Petition::Ready(_));
+        if has_number && !self.proposals.begin(client, number) {
             return Refusal::OldRequest.to_string();
         }
-        let answer = match (petition, self.is_administrator(client)) {
+        let answer = match (petition, is_administrator) {
             (Petition::Ready(ready), _) => self.proposals.ready(client, ready, (epoch, &current)),
             (Petition::Propose(change), true) => {
-                self.proposals.propose(client, &change, &current, now)
+                self.proposals.propose(client, &change, (named, &current), now)
             }
             (Petition::Withdraw(asked), true) => {
-                let current = (self.membership.configuration, &*current);
-                self.proposals.withdraw(client, &asked, current)
+                self.proposals.withdraw(client, &asked, (named, &current))
             }
             _ => return NO_ADMINISTRATOR.into(),
         };
@@ -181,6 +181,7 @@ impl Roster {
         }
         let Some(current) = self.changing() else { return false };
         let (epoch, current) = (self.membership.epoch, &*current);
+        let named = self.membership.configuration;
         let is_later = self.proposals.is_later(client, request.number);
         match (petition, self.is_administrator(client) && is_later) {
             // Also if it is counted: nothing else may move the agreed time of an idle group.
@@ -189,12 +190,12 @@ impl Roster {
             }
             // In an idle group the agreed time is far behind, until this is ordered.
             (Petition::Propose(asked), true) => {
-                let refusal = self.proposals.refuses_proposal(client, &asked, current, now);
+                let refusal =
+                    self.proposals.refuses_proposal(client, &asked, (named, current), now);
                 refusal.is_none_or(|refusal| refusal == Refusal::TooFarAhead)
             }
             (Petition::Withdraw(asked), true) => {
-                let configuration = self.membership.configuration;
-                self.proposals.refuses_withdrawal(client, &asked, configuration).is_none()
+                self.proposals.refuses_withdrawal(client, &asked, named).is_none()
             }
             _ => false,
         }
@@ -209,6 +210,12 @@ impl Roster {
     fn life(&self, index: usize) -> Life {
         let next = self.ending.as_ref().and_then(|ending| ending.lives.get(index)).copied();
         next.unwrap_or_else(|| self.membership.members[index].life())
+    }
+
+    /// Which lives count from the next epoch on; the same as now as long as this one goes on.
+    fn next_lives(&self) -> Vec<Life> {
+        let ending = self.ending.as_ref().map(|ending| ending.lives.clone());
+        ending.unwrap_or_else(|| lives_of(&self.membership))
     }
 
     /// Why an admission is refused in this epoch, whenever it is asked for.
@@ -243,8 +250,7 @@ impl Roster {
         if !admitted.has_waited(now) {
             return "admitted too recently; ask again";
         }
-        let mut lives =
-            self.ending.take().map_or_else(|| lives_of(&self.membership), |ending| ending.lives);
+        let mut lives = self.next_lives();
         lives[index] = life;
         if mutant!("roster.admits-another") {
             let other = (index + 1) % lives.len();

@@ -118,10 +118,9 @@ impl<D: Disk> Machine<'_, D> {
         let Some(current) = &self.executor.membership().stated else { return };
         let (number, withdrawn) = (current.number, self.executor.withdrawn_changes());
         let time = self.executor.time();
-        let pending = self.executor.pending_change().map(|(change, _)| change.clone());
-        let is_pending = |change: &Change| pending.as_deref().is_some_and(|it| it == change);
+        let pending = self.executor.pending_change().map(|(change, _)| change);
         let is_void = |change: &Change| match mutant!("changing.forgets-what-is-not-pending") {
-            true => !is_pending(change),
+            true => pending.is_none_or(|it| **it != *change),
             false => change.is_void(number, withdrawn, time),
         };
         self.epoch_manager.factory.forget_prepared(&is_void);

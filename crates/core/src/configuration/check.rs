@@ -46,8 +46,9 @@ pub enum BadConfiguration {
     /// The protocol's name is empty or too long, or has other letters than `a` to `z`, digits and
     /// hyphens.
     Protocol,
-    /// What it says of its protocol contradicts itself: believing no reply or more than there are
-    /// members, devices without a counter, pillars that a service would have to stop together.
+    /// The configuration contradicts itself about its protocol: clients would believe no reply, or
+    /// wait for more than there are members; replicas would need devices that have no counter; a
+    /// service would have to stop several pillars together.
     Facts,
     /// An address is empty or too long.
     Address,

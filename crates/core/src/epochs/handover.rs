@@ -115,7 +115,7 @@ impl Wire for Handover {
 /// and has executed so far.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Proof {
-    /// What they vouch for.
+    /// What the signers vouch for.
     pub handover: Handover,
     /// The next configuration, if the handover names one.
     pub next: Option<Arc<Configuration>>,
@@ -160,7 +160,7 @@ impl Proof {
         }
     }
 
-    /// What it proves to follow on this membership, or on one behind it.
+    /// The membership that the signers say follows on this one, or on one behind it.
     #[must_use]
     pub fn successor(&self, membership: &Membership) -> Membership {
         match &self.next {

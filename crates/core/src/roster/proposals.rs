@@ -46,7 +46,7 @@ pub struct Proposals {
     pending: Option<Pending>,
 }
 
-/// What came of a petition.
+/// How the group answers a petition that it accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     Proposed,
@@ -75,7 +75,7 @@ impl Proposals {
         self.withdrawn
     }
 
-    /// What waits for its members.
+    /// The change that waits for its members.
     pub const fn pending(&self) -> Option<&Pending> {
         self.pending.as_ref()
     }
@@ -91,7 +91,7 @@ impl Proposals {
         &self,
         administrator: &ClientId,
         change: &Arc<Change>,
-        current: &Configuration,
+        current: (Digest, &Configuration),
         now: Millis,
     ) -> Option<Refusal> {
         if self.pending.is_some() {
@@ -108,7 +108,7 @@ impl Proposals {
         &mut self,
         administrator: &ClientId,
         change: &Arc<Change>,
-        current: &Configuration,
+        current: (Digest, &Configuration),
         now: Millis,
     ) -> Result<Answer, Refusal> {
         if let Some(refusal) = self.refuses_proposal(administrator, change, current, now) {
@@ -119,7 +119,7 @@ impl Proposals {
         let needed = if mutant!("roster.one-administrator-is-enough") {
             1
         } else {
-            usize::from(current.administrators.threshold)
+            usize::from(current.1.administrators.threshold)
         };
         if same < needed {
             return Ok(Answer::Proposed);
@@ -147,8 +147,8 @@ impl Proposals {
         }
     }
 
-    /// An administrator takes back whatever was proposed. Nothing needs to be pending: what it
-    /// names is void from then on, wherever it is on its way.
+    /// An administrator takes back what administrators proposed, be it pending or still on its way.
+    /// Once enough of them do, replicas refuse every change that names this attempt.
     pub fn withdraw(
         &mut self,
         administrator: &ClientId,

@@ -3,6 +3,7 @@
 use super::refusal::Refusal;
 use crate::change::Change;
 use crate::configuration::{Configuration, MemberEntry};
+use crate::digest::Digest;
 use crate::ids::Millis;
 use crate::limits::{CHANGE_MILLIS_MAX, CONFIGURATIONS_MAX};
 use crate::mutant;
@@ -11,12 +12,12 @@ use crate::protocol::Authority;
 /// Whether a change may be proposed now, after so many withdrawals.
 pub fn check(
     change: &Change,
-    current: &Configuration,
+    (digest, current): (Digest, &Configuration),
     withdrawn: u32,
     now: Millis,
 ) -> Result<(), Refusal> {
     let Change { expects, attempt, expires, next, needed } = change;
-    let is_stale = *expects != current.digest();
+    let is_stale = *expects != digest;
     let is_withdrawn = *attempt != withdrawn && !mutant!("roster.withdrawn-change-returns");
     let latest = now.0.saturating_add(CHANGE_MILLIS_MAX);
     let is_next = next.group == current.group && next.number == current.number.wrapping_add(1);
