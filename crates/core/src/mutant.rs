@@ -610,6 +610,10 @@ pub const MUTANTS: &[Mutant] = &[
     ),
     mutant("frame.entered-views-worked", "a view that made nothing final counts as long enough"),
     mutant(
+        "frame.any-progress-is-enough",
+        "timeouts are short again after a view that made anything final, whoever waits",
+    ),
+    mutant(
         "pillars.lowest-row-spoken",
         "after a crash queries wait for the lowest slot that a pillar may have come to",
     ),

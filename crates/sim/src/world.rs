@@ -454,7 +454,8 @@ impl<'a> World<'a> {
         let Options { heal_at, timeouts, liveness_timeouts, .. } = self.options;
         let last_crash = self.options.disturbances.iter().map(|(at, _)| *at).max();
         let well_at = heal_at.max(last_crash.unwrap_or_default());
-        let mut liveness = Liveness::new(well_at, &timeouts, liveness_timeouts);
+        let ordering = self.options.ordering_us();
+        let mut liveness = Liveness::new(well_at, &timeouts, liveness_timeouts, ordering);
         let promised = liveness_timeouts > 0;
         let mut next_look = heal_at;
         while let Some(Reverse(Scheduled(time, _, happening))) = self.queue.pop() {

@@ -376,6 +376,12 @@ impl RequestQueue {
         self.turns.values().filter_map(|client| self.clients.get(client)).any(Line::has_unproposed)
     }
 
+    /// The arrival number of the next envelope.
+    #[must_use]
+    pub const fn next_arrival(&self) -> u64 {
+        self.next_arrival
+    }
+
     /// Arrival number of the oldest envelope.
     #[must_use]
     pub fn oldest(&self) -> Option<u64> {

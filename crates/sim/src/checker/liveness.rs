@@ -25,6 +25,8 @@ pub struct Waiting {
 pub struct Liveness {
     healed: Micros,
     allowed: Micros,
+    /// The part of it in which something moves.
+    still: Micros,
     /// Where replicas stood when that last changed.
     stand: Vec<Stand>,
     /// When that was, or the last timer that ran then had run out.
@@ -36,11 +38,13 @@ pub struct Liveness {
 const STILL_PART: Micros = 4;
 
 impl Liveness {
-    /// This many request and view-change timeouts.
+    /// This many request and view-change timeouts, and the time that the network takes at best to
+    /// order, one after the other, the batches of all requests that can wait together.
     #[must_use]
-    pub const fn new(healed: Micros, timeouts: &Timeouts, count: u64) -> Self {
-        let allowed = (timeouts.request_ms + timeouts.view_change_ms) * 1_000 * count;
-        Self { healed, allowed, stand: Vec::new(), moved: healed }
+    pub const fn new(healed: Micros, timeouts: &Timeouts, count: u64, ordering: Micros) -> Self {
+        let timed = (timeouts.request_ms + timeouts.view_change_ms) * 1_000 * count;
+        let (allowed, still) = (timed + ordering, timed / STILL_PART);
+        Self { healed, allowed, still, stand: Vec::new(), moved: healed }
     }
 
     /// Looks whether anything moves: something reached a client at `since`, or nobody waited until
@@ -61,7 +65,7 @@ impl Liveness {
             (self.stand, self.moved) = (stand, until.max(now));
         }
         let moved = self.moved.max(since).max(self.healed);
-        if now <= moved + self.allowed / STILL_PART {
+        if now <= moved + self.still {
             return Ok(());
         }
         let seconds = (now - moved) / 1_000_000;
@@ -139,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_request_that_waits_too_long_is_found() {
-        let liveness = Liveness::new(1_000_000, &Timeouts::default(), 10);
+        let liveness = Liveness::new(1_000_000, &Timeouts::default(), 10, 0);
         let check = |now, since| {
             let waiting = Waiting { client: 3, number: 5, since };
             liveness.check(now, core::iter::once(waiting), stand)
@@ -150,11 +154,15 @@ mod tests {
         let broken = check(9_000_001, 0).unwrap_err();
         assert_eq!(broken.property, PROPERTY);
         assert!(broken.detail.contains("3#5") && broken.detail.contains("r2 executed s7"));
+        let slow = Liveness::new(1_000_000, &Timeouts::default(), 10, 500_000);
+        let waiting = || core::iter::once(Waiting { client: 3, number: 5, since: 0 });
+        slow.check(9_500_000, waiting(), stand).unwrap();
+        assert!(slow.check(9_500_001, waiting(), stand).is_err());
     }
 
     #[test]
     fn replicas_that_stay_behind_are_found() {
-        let liveness = Liveness::new(1_000_000, &Timeouts::default(), 10);
+        let liveness = Liveness::new(1_000_000, &Timeouts::default(), 10, 0);
         liveness.check_level(13_000_000, 5_000_000, true, stand).unwrap();
         let broken = liveness.check_level(13_000_001, 5_000_000, false, stand).unwrap_err();
         assert!(broken.detail.contains("not level"), "{broken}");
@@ -165,8 +173,8 @@ mod tests {
 
     #[test]
     fn a_world_in_which_nothing_moves_is_given_up_early() {
-        let mut liveness = Liveness::new(1_000_000, &Timeouts::default(), 40);
-        let quarter = liveness.allowed / 4;
+        let mut liveness = Liveness::new(1_000_000, &Timeouts::default(), 40, 0);
+        let quarter = liveness.still;
         liveness.check_moves(2_000_000, 0, 3_000_000, stand).unwrap();
         liveness.check_moves(3_000_000 + quarter, 0, 0, stand).unwrap();
         let broken = liveness.check_moves(3_000_001 + quarter, 0, 0, stand).unwrap_err();

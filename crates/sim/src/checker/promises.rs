@@ -12,7 +12,7 @@
 //! such commitments, and what a stable checkpoint contradicts is void.
 
 use super::{Broken, Verdict};
-use pentarchy_core::ballot::{Ballot, Shown};
+use pentarchy_core::ballot::{ANSWER, Ballot, Shown};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, ReplicaId, Slot, View};
 use std::collections::BTreeMap;
@@ -50,6 +50,9 @@ impl Promises {
         let Some(kind) = self.kind else { return Ok(()) };
         let (_, made) = self.made.entry(replica).or_default();
         if let Some(shown) = shows {
+            if kind == ANSWER {
+                forget_void(made, shown);
+            }
             made.retain(|(pillar, slot), _| *pillar != shown.pillar || *slot > shown.stable);
             for ((_, slot), promise) in made.range(of_pillar(shown.pillar)) {
                 if promise.0 < shown.view && !keeps(shown, *slot, *promise) {
@@ -90,6 +93,20 @@ impl Promises {
 /// The places of all slots of a pillar.
 fn of_pillar(pillar: u8) -> core::ops::RangeInclusive<(u8, Slot)> {
     (pillar, Slot(0))..=(pillar, Slot(u64::MAX))
+}
+
+/// Forgets the answers of the view in which the replica had told of another history up to its stable
+/// checkpoint than the checkpoint has: they rest on that one, and no client can have relied on them
+/// (`docs/decisions/0008-contradicted-views.md`).
+fn forget_void(made: &mut Made, shown: &Shown) {
+    let at_stable = shown.slots.iter().find(|(slot, ..)| *slot == shown.stable);
+    let promise = made.get(&(shown.pillar, shown.stable)).copied();
+    let (Some((.., history)), Some((view, told))) = (at_stable, promise) else { return };
+    if told != *history {
+        made.retain(|(pillar, slot), (of, _)| {
+            *pillar != shown.pillar || *slot <= shown.stable || *of != view
+        });
+    }
 }
 
 /// Whether a replica keeps a promise: it shows the same, or something of a later view; or it shows
@@ -142,6 +159,26 @@ mod tests {
         leaves(3, 4, &[]).unwrap_err();
         leaves(0, 5, &[(6, 3, B)]).unwrap();
         leaves(0, 6, &[]).unwrap();
+    }
+
+    #[test]
+    fn an_answer_that_rests_on_what_a_checkpoint_contradicts_is_void() {
+        let answered = |slots: &[(u64, u64, Digest)]| {
+            let mut checker = Promises::default();
+            checker.judge_by(Some(ANSWER));
+            for (view, slot, history) in slots {
+                let ballot = Ballot::of_slot(ANSWER, View(*view), Slot(*slot), *history);
+                checker.said(ME, &[ballot], None).unwrap();
+            }
+            checker
+        };
+        let leaves = |mut checker: Promises, history| {
+            checker.said(ME, &[], Some(&leaving(0, 6, &[(6, 1, history)])))
+        };
+        leaves(answered(&[(1, 6, A), (1, 7, A)]), B).unwrap();
+        leaves(answered(&[(1, 6, A), (1, 7, A)]), A).unwrap_err();
+        leaves(answered(&[(1, 6, A), (2, 7, A)]), B).unwrap_err();
+        leaves(answered(&[(1, 7, A)]), B).unwrap_err();
     }
 
     #[test]

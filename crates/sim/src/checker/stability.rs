@@ -1,24 +1,38 @@
 //! Nothing is done about failures that did not happen: while the network is whole, no replica is
-//! faulty and no client needs patience, nobody leaves the first view, whatever clients send.
+//! faulty and no client needs patience, nobody leaves the first view, whatever clients send. And
+//! where the network is slow and nothing else is wrong but a dead primary, few views fail until
+//! replicas wait for long enough.
 
 use super::{Broken, Verdict};
+use crate::swarm::Options;
 use pentarchy_core::ids::{ReplicaId, View};
 
 /// The property's name.
 pub const PROPERTY: &str = "stability";
 
+/// Views that may end until timeouts, and what is tolerated of a primary, were doubled often
+/// enough: twice as often as worlds have needed, and for each fault that may be, as those may that
+/// are led by the dead, or that show how fast others are.
+const LEARNING: u64 = 24;
+const LEARNING_OF_EACH: u64 = 4;
+
 /// Looks at the views that correct replicas enter.
 #[derive(Debug)]
 pub struct Stability {
-    /// Whether nothing goes wrong in this world.
-    calm: bool,
+    /// The last view that replicas have a reason to enter; none if there is no telling.
+    last: Option<View>,
 }
 
 impl Stability {
-    /// For a world in which nothing goes wrong, or one in which anything may.
+    /// For a world.
     #[must_use]
-    pub const fn new(calm: bool) -> Self {
-        Self { calm }
+    pub fn of(options: &Options) -> Self {
+        let last = match (options.is_calm(), options.is_only_slow()) {
+            (true, _) => Some(View(0)),
+            (false, true) => Some(View(LEARNING + LEARNING_OF_EACH * options.f as u64)),
+            (false, false) => None,
+        };
+        Self { last }
     }
 
     /// A replica entered a view.
@@ -26,11 +40,17 @@ impl Stability {
     /// # Errors
     /// If it had no reason to leave the one before.
     pub fn entered(&self, replica: ReplicaId, view: View) -> Verdict {
-        if !self.calm || view == View(0) {
-            return Ok(());
+        match self.last {
+            Some(View(0)) if view > View(0) => {
+                let detail = format!("{replica} entered {view} although nothing went wrong");
+                Err(Broken::new(PROPERTY, detail))
+            }
+            Some(last) if view > last => {
+                let detail = format!("{replica} entered {view} in a network that is only slow");
+                Err(Broken::new(PROPERTY, detail))
+            }
+            _ => Ok(()),
         }
-        let detail = format!("{replica} entered view {} although nothing went wrong", view.0);
-        Err(Broken::new(PROPERTY, detail))
     }
 }
 
@@ -40,10 +60,15 @@ mod tests {
 
     #[test]
     fn a_view_change_needs_a_reason() {
-        let (calm, rough) = (Stability::new(true), Stability::new(false));
+        let of = |text: &str| Stability::of(&text.parse().expect("a world"));
+        let (calm, slow) = (of("n=3 f=1 clients=2"), of("n=3 f=1 clients=2 latency_us=300000"));
+        let rough = of("n=3 f=1 clients=2 loss_ppm=1000");
         calm.entered(ReplicaId(1), View(0)).unwrap();
-        rough.entered(ReplicaId(1), View(3)).unwrap();
+        slow.entered(ReplicaId(1), View(28)).unwrap();
+        rough.entered(ReplicaId(1), View(300)).unwrap();
         let broken = calm.entered(ReplicaId(1), View(1)).unwrap_err();
         assert!(broken.property == PROPERTY && broken.detail.contains("r1"), "{broken}");
+        let broken = slow.entered(ReplicaId(1), View(29)).unwrap_err();
+        assert!(broken.detail.contains("only slow"), "{broken}");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! *Slow networks:* nothing is wrong but that messages take about as long as replicas wait for a
 //! primary, also after everything has healed. The group makes progress only because replicas give
-//! each view more time than the one before.
+//! each view more time than the one before. In half of these worlds one request is ordered at a
+//! time, and many wait.
 //!
 //! *Parrots:* a faulty replica repeats what others say under its own name, with other bytes.
 //!
@@ -51,6 +52,12 @@ impl Options {
             self.disturbances.push((at, Disturbance::Crash(Target::Primary)));
         }
         self.requests_each = self.requests_each.min(12);
+        if rng.percent(50) {
+            // Whoever waits behind many others waits for as many slots, each of which takes longer
+            // than a request is given.
+            (self.tuning.batch_requests, self.tuning.proposals_in_flight) = (1, 1);
+            self.outstanding = 12;
+        }
     }
 
     fn draw_parrot(&mut self, rng: &mut Rng) {

@@ -5,6 +5,7 @@ use super::Frame;
 use super::hooks::{Core, Framed};
 use crate::common::message::Shared;
 use crate::common::timer::Timer;
+use crate::common::view_change_timer::Standing;
 use crate::common::view_requests::{ASK_AGE_MAX, ASK_AGE_TICKS};
 use crate::common::voted_bytes::VotedBytes;
 use alloc::vec;
@@ -149,9 +150,17 @@ impl<C: Framed> Frame<C> {
         self.time_asks(out);
     }
 
+    /// By what this replica says whether a view failed. So far this slot is final.
+    pub(super) fn standing(&self, last_final: Slot) -> Standing {
+        let next = self.requests.next_arrival();
+        let oldest = self.requests.oldest().unwrap_or(next);
+        Standing { last_final, oldest, next, now: self.now }
+    }
+
     /// Gives up every lower view. So far this slot is final.
     pub fn move_to(&mut self, view: View, last_final: Slot, out: &mut Effects<C>) {
-        self.view_change_timer.view_left(self.is_entered(), last_final);
+        let standing = self.standing(last_final);
+        self.view_change_timer.view_left(self.is_entered(), standing);
         if !self.is_entered() {
             mark!("frame/view_failed");
             out.disarm(Timer::ViewChange(self.view));
@@ -176,7 +185,7 @@ impl<C: Framed> Frame<C> {
     /// Gives its view so much time to begin. Whoever is in no view that works has a timer, or asks
     /// for the next view: nobody else may have a reason to.
     pub(super) fn time_view(&mut self, out: &mut Effects<C>) {
-        let doublings = self.view_change_timer.start();
+        let doublings = self.view_change_timer.start(self.now);
         self.arm_view_change_timer(doublings, out);
     }
 
@@ -188,7 +197,7 @@ impl<C: Framed> Frame<C> {
 
     /// Gives the new primary time to open its view.
     pub fn time_new_primary(&mut self, out: &mut Effects<C>) {
-        let doublings = self.view_change_timer.start_for_primary();
+        let doublings = self.view_change_timer.start_for_primary(self.now);
         self.arm_view_change_timer(doublings, out);
     }
 
@@ -203,7 +212,8 @@ impl<C: Framed> Frame<C> {
 
     /// The view is entered: what was for the one before begins anew. So far this slot is final.
     pub fn note_entered(&mut self, last_final: Slot, out: &mut Effects<C>) {
-        self.view_change_timer.view_entered(last_final);
+        let standing = self.standing(last_final);
+        self.view_change_timer.view_entered(standing);
         self.peers.forget_left_out();
         self.voted_bytes = VotedBytes::default();
         self.requests.unpropose();

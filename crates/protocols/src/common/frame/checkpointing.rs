@@ -113,7 +113,8 @@ pub trait Checkpointing: Core {
         self.move_window(proof);
         let frame: &mut Frame<Self> = self.frame_mut();
         if frame.is_entered() {
-            frame.view_change_timer.view_works();
+            let standing = frame.standing(slot);
+            frame.view_change_timer.view_works(standing);
         }
         if !is_here && !mutant!("frame.never-fetches") {
             mark!("frame/fetch");

@@ -53,7 +53,7 @@ pub trait Resuming: Core {
         let is_new = proof.slot > self.frame().stable.slot;
         if is_new {
             self.move_window(proof);
-            self.frame_mut().view_change_timer.view_works();
+            self.frame_mut().view_change_timer.recall_stable();
         }
         is_new
     }
