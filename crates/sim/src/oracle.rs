@@ -114,7 +114,7 @@ impl Oracle {
             watch_devices: options.watch_devices,
             agreement: Agreement::default(),
             agreed_time: AgreedTime::new(options.skew_ms + options.jumps_ms(), options.drift_ppm),
-            stability: Stability::of(options),
+            stability: Stability::new(options.is_calm(), options.is_only_slow(), options.f),
             deposition: Deposition::new(options.calm_from()),
             promptness: Promptness::new(options.is_steady(), options.f, &options.timeouts),
             validity,

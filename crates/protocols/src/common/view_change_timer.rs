@@ -38,7 +38,7 @@ pub struct Standing {
 pub struct ViewChangeTimer {
     /// Whether it runs. Whoever is in no view that works has that, or asks for a later one.
     is_running: bool,
-    /// Whether a timer of this replica ran out since it left for this view: also if that was entered
+    /// Whether a timer of this replica ran out since it left for this view: also if it entered that
     /// afterwards, as those who asked for the next one then go on to it.
     has_run_out: bool,
     /// Consecutive views that failed, less what was forgotten since; doubles the timeouts.
@@ -49,6 +49,11 @@ pub struct ViewChangeTimer {
     final_before: Slot,
     /// Envelopes that had arrived when this replica entered its view.
     arrived_before: u64,
+}
+
+/// Whether any progress sets timeouts back to the shortest, as a seeded bug has it.
+fn forgets_failures() -> bool {
+    mutant!("frame.any-progress-is-enough")
 }
 
 impl ViewChangeTimer {
@@ -80,12 +85,12 @@ impl ViewChangeTimer {
 
     /// Whether this view executed all that waited when it was entered.
     fn has_served(&self, standing: Standing) -> bool {
-        standing.oldest >= self.arrived_before || mutant!("frame.any-progress-is-enough")
+        standing.oldest >= self.arrived_before || forgets_failures()
     }
 
     /// A view was long enough: the next one gets so much, and not less than the least.
     fn relax(&mut self, doublings: u8, least: u8, now: Millis) {
-        let doublings = if mutant!("frame.any-progress-is-enough") { least } else { doublings };
+        let doublings = if forgets_failures() { least } else { doublings };
         self.set(doublings.max(least), now);
     }
 

@@ -95,9 +95,9 @@ fn of_pillar(pillar: u8) -> core::ops::RangeInclusive<(u8, Slot)> {
     (pillar, Slot(0))..=(pillar, Slot(u64::MAX))
 }
 
-/// Forgets the answers of the view in which the replica had told of another history up to its stable
-/// checkpoint than the checkpoint has: they rest on that one, and no client can have relied on them
-/// (`docs/decisions/0008-contradicted-views.md`).
+/// Forgets the answers of the view in which the replica had told of another history up to its
+/// stable checkpoint than the checkpoint has: they rest on that one, and no client can have relied
+/// on them (`docs/decisions/0008-contradicted-views.md`).
 fn forget_void(made: &mut Made, shown: &Shown) {
     let at_stable = shown.slots.iter().find(|(slot, ..)| *slot == shown.stable);
     let promise = made.get(&(shown.pillar, shown.stable)).copied();

@@ -4,7 +4,6 @@
 //! replicas wait for long enough.
 
 use super::{Broken, Verdict};
-use crate::swarm::Options;
 use pentarchy_core::ids::{ReplicaId, View};
 
 /// The property's name.
@@ -24,12 +23,13 @@ pub struct Stability {
 }
 
 impl Stability {
-    /// For a world.
+    /// For a world in which nothing goes wrong, one that is only slow and in which `f` may be
+    /// faulty, or one in which anything may go wrong.
     #[must_use]
-    pub fn of(options: &Options) -> Self {
-        let last = match (options.is_calm(), options.is_only_slow()) {
+    pub fn new(is_calm: bool, is_only_slow: bool, f: usize) -> Self {
+        let last = match (is_calm, is_only_slow) {
             (true, _) => Some(View(0)),
-            (false, true) => Some(View(LEARNING + LEARNING_OF_EACH * options.f as u64)),
+            (false, true) => Some(View(LEARNING + LEARNING_OF_EACH * f as u64)),
             (false, false) => None,
         };
         Self { last }
@@ -60,9 +60,8 @@ mod tests {
 
     #[test]
     fn a_view_change_needs_a_reason() {
-        let of = |text: &str| Stability::of(&text.parse().expect("a world"));
-        let (calm, slow) = (of("n=3 f=1 clients=2"), of("n=3 f=1 clients=2 latency_us=300000"));
-        let rough = of("n=3 f=1 clients=2 loss_ppm=1000");
+        let (calm, slow) = (Stability::new(true, false, 1), Stability::new(false, true, 1));
+        let rough = Stability::new(false, false, 1);
         calm.entered(ReplicaId(1), View(0)).unwrap();
         slow.entered(ReplicaId(1), View(28)).unwrap();
         rough.entered(ReplicaId(1), View(300)).unwrap();
