@@ -28,6 +28,14 @@ pub enum RequestError {
     TimedOut,
     /// The replica could not be asked for its status.
     Unreachable,
+    /// Whoever submitted it waits no longer; it may still be executed.
+    Cancelled,
+    /// What replicas replied to operations that the application judges itself takes more than
+    /// [`JUDGED_BYTES_MAX`](pentarchy_core::limits::JUDGED_BYTES_MAX); it may have been executed.
+    Crowded,
+    /// The replies of this protocol's replicas may be taken back, so that only its own client can
+    /// judge them: with a comparator or an extractor, nothing was sent.
+    JudgedByProtocol,
     /// The client was shut down. The operation may or may not have been executed.
     Closed,
 }
@@ -47,6 +55,15 @@ impl fmt::Display for RequestError {
             Self::Full => "not sent: too many operations are outstanding",
             Self::TimedOut => "no result in time; the operation may still be executed",
             Self::Unreachable => "the replica cannot be reached",
+            Self::Cancelled => "cancelled; the operation may still be executed",
+            Self::Crowded => {
+                "the replies that wait to be judged take too much memory; the operation may have \
+                 been executed"
+            }
+            Self::JudgedByProtocol => {
+                "not sent: only this protocol's own client can judge its replies, not a comparator \
+                 or an extractor"
+            }
             Self::Closed => "the client was shut down; the operation may have been executed",
         })
     }

@@ -5,10 +5,12 @@ use crate::config::ClientConfig;
 use crate::error::{ConnectError, RequestError};
 use crate::host::Host;
 use crate::inbox::{Command, Inbox};
+use crate::judging::Tally;
 use bytes::Bytes;
 use pentarchy_core::ids::{ClientId, ReplicaId};
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -26,6 +28,8 @@ pub struct Client(Arc<Shared>);
 struct Shared {
     inbox: Arc<Inbox>,
     id: ClientId,
+    /// Names judged operations.
+    judged: AtomicU64,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -41,7 +45,8 @@ impl Client {
         let thread = std::thread::Builder::new()
             .name("pentarchy-client".into())
             .spawn(move || host.run())?;
-        Ok(Self(Arc::new(Shared { inbox, id, thread: Mutex::new(Some(thread)) })))
+        let (judged, thread) = (AtomicU64::new(0), Mutex::new(Some(thread)));
+        Ok(Self(Arc::new(Shared { inbox, id, judged, thread })))
     }
 
     /// Who this client is.
@@ -164,6 +169,28 @@ impl Client {
             self.0.inbox.submit_all(&mut commands)?;
         }
         Ok(())
+    }
+
+    /// Has an operation executed whose replies the application judges; gives its name.
+    pub(crate) fn judge(
+        &self,
+        operation: Bytes,
+        fast: bool,
+        tally: Tally,
+        done: Completion,
+    ) -> u64 {
+        let id = self.0.judged.fetch_add(1, Ordering::Relaxed);
+        let judged = |operation, done| {
+            let tally = Box::new(tally);
+            Command::Judged { operation, fast, tally, id, done }
+        };
+        self.hand_over(operation, done, judged, true);
+        id
+    }
+
+    /// Waits no longer for a judged operation.
+    pub(crate) fn cancel(&self, id: u64) {
+        self.0.inbox.cancel(id);
     }
 
     /// A replica's own view of itself, as JSON. It is one replica's word and proves nothing.

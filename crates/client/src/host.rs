@@ -4,6 +4,8 @@ use crate::completion::Completion;
 use crate::config::{ClientConfig, ClientEvent, OnEvent};
 use crate::error::{ConnectError, RequestError};
 use crate::inbox::{Command, Inbox};
+use crate::judged::JudgedOperations;
+use crate::judging::result;
 use crate::links::{Changes, Links};
 use crate::waiting::Waiting;
 use bytes::Bytes;
@@ -63,6 +65,7 @@ struct Desk {
     core: Box<dyn ClientCore>,
     signer: ClientSigner,
     waiting: Waiting,
+    judged: JudgedOperations,
     /// The replicas serve another host of this key.
     overtaken: bool,
     /// Something was to be ordered. One that only looks takes no other host's place: its first
@@ -97,6 +100,7 @@ impl Host {
             core,
             signer,
             waiting: Waiting::new(wall_micros()),
+            judged: JudgedOperations::default(),
             overtaken: false,
             has_submitted: false,
             effects: Vec::new(),
@@ -317,6 +321,14 @@ impl Host {
                     }
                     waiting.push(done);
                 }
+                Command::Cancel(id) => {
+                    if let Some(done) = take_held_back(&mut self.held_back, id) {
+                        self.desk.completed += 1;
+                        done.complete(Err(RequestError::Cancelled));
+                    } else if let Some(number) = self.desk.judged.find(id) {
+                        self.desk.end_judged(number, Err(RequestError::Cancelled));
+                    }
+                }
                 operation => {
                     let limit_ms = operation.limit().map(|limit| limit.as_millis() as u64);
                     // By a clock read after the operation came, and rounded up: the client gives
@@ -363,14 +375,47 @@ impl Desk {
             Command::Query(operation, done) => {
                 Event::Query { number: self.waiting.give(Some(done), until), operation }
             }
+            Command::Judged { operation, fast, tally, id, done } => {
+                if !self.core.hands_on() {
+                    return self.on_unjudged(operation, fast, tally.is_plain(), done);
+                }
+                self.has_submitted |= !fast;
+                let number = self.waiting.give(Some(done), until);
+                self.judged.begin(number, id, tally);
+                Event::SubmitJudged { number, operation, fast }
+            }
+            Command::Cancel(_) => return,
             Command::Status(_, done) => return done.complete(Err(RequestError::Refused)),
         };
         self.step(event);
     }
 
+    /// Only the protocol's client can judge replies: it does, if that is by equal bytes.
+    fn on_unjudged(&mut self, operation: Bytes, fast: bool, is_plain: bool, done: Completion) {
+        if !is_plain {
+            self.completed += 1;
+            return done.complete(Err(RequestError::JudgedByProtocol));
+        }
+        let command =
+            if fast { Command::Query } else { |it, done| Command::Submit(it, None, done) };
+        self.on_command(command(operation, done), None);
+    }
+
+    /// No more replies to a judged operation are needed.
+    fn end_judged(&mut self, number: u64, outcome: Result<Bytes, RequestError>) {
+        self.judged.end(number);
+        self.step(Event::Settled { number });
+        self.overtaken |= outcome == Err(RequestError::Overtaken);
+        if let Some(done) = self.waiting.settle(number) {
+            self.completed += 1;
+            done.complete(outcome);
+        }
+    }
+
     /// One event, and its effects.
     fn step(&mut self, event: Event) {
         self.core.step(event, &mut self.effects);
+        let mut judged = Vec::new();
         for effect in self.effects.drain(..) {
             match effect {
                 Effect::Request { to, draft } => {
@@ -382,15 +427,14 @@ impl Desk {
                 }
                 Effect::Completed { number, outcome } => {
                     self.overtaken |= outcome == Outcome::Overtaken;
+                    self.judged.end(number);
                     let Some(done) = self.waiting.settle(number) else { continue };
                     self.completed += 1;
-                    done.complete(match outcome {
-                        Outcome::Done(result) => Ok(result),
-                        Outcome::Forgotten => Err(RequestError::Forgotten),
-                        Outcome::Refused => Err(RequestError::Refused),
-                        Outcome::GivenUp => Err(RequestError::GivenUp),
-                        Outcome::Overtaken => Err(RequestError::Overtaken),
-                    });
+                    done.complete(result(outcome));
+                }
+                Effect::Told { number, from, outcome, ordered, needed } => {
+                    let told = self.judged.told(number, from, outcome, (ordered, needed));
+                    judged.extend(told.map(|outcome| (number, outcome)));
                 }
                 Effect::Protocol { to, message } => {
                     self.outgoing.push((to, ToReplica::Protocol(message)));
@@ -413,6 +457,19 @@ impl Desk {
                 }
             }
         }
+        judged.into_iter().for_each(|(number, outcome)| self.end_judged(number, outcome));
+    }
+}
+
+/// Takes a judged operation out of those that were not sent yet.
+fn take_held_back(
+    held_back: &mut VecDeque<(Command, Option<u64>)>,
+    name: u64,
+) -> Option<Completion> {
+    let is_it = |(it, _): &(Command, _)| matches!(it, Command::Judged { id, .. } if *id == name);
+    match held_back.remove(held_back.iter().position(is_it)?) {
+        Some((Command::Judged { done, .. }, _)) => Some(done),
+        _ => None,
     }
 }
 

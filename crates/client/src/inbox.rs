@@ -3,6 +3,7 @@
 
 use crate::completion::{Completion, lock};
 use crate::error::RequestError;
+use crate::judging::Tally;
 use bytes::Bytes;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_io::poll::Waker;
@@ -19,6 +20,11 @@ pub enum Command {
     Submit(Bytes, Option<Duration>, Completion),
     /// A read that need not be ordered.
     Query(Bytes, Completion),
+    /// An operation whose replies the application judges, under a name of its own, and whether
+    /// replicas may answer without ordering it.
+    Judged { operation: Bytes, fast: bool, tally: Box<Tally>, id: u64, done: Completion },
+    /// Nobody waits any longer for the judged operation of this name.
+    Cancel(u64),
     /// A replica's status.
     Status(ReplicaId, Completion),
 }
@@ -28,21 +34,27 @@ impl Command {
     pub const fn limit(&self) -> Option<Duration> {
         match self {
             Self::Submit(_, limit, _) => *limit,
-            Self::Query(..) | Self::Status(..) => None,
+            Self::Query(..) | Self::Judged { .. } | Self::Cancel(_) | Self::Status(..) => None,
         }
     }
 
     /// Operations and questions for a status that it is.
     pub const fn counts(&self) -> (usize, usize) {
-        if matches!(self, Self::Status(..)) { (0, 1) } else { (1, 0) }
+        match self {
+            Self::Status(..) => (0, 1),
+            Self::Cancel(_) => (0, 0),
+            Self::Submit(..) | Self::Query(..) | Self::Judged { .. } => (1, 0),
+        }
     }
 
     /// Completes it without a result.
     pub fn fail(self, error: RequestError) {
         match self {
-            Self::Submit(_, _, done) | Self::Query(_, done) | Self::Status(_, done) => {
-                done.complete(Err(error));
-            }
+            Self::Submit(_, _, done)
+            | Self::Query(_, done)
+            | Self::Judged { done, .. }
+            | Self::Status(_, done) => done.complete(Err(error)),
+            Self::Cancel(_) => {}
         }
     }
 }
@@ -121,6 +133,15 @@ impl Inbox {
         match self.outstanding_max.saturating_sub(state.outstanding) {
             0 => Err(RequestError::Full),
             room => Ok((state, room)),
+        }
+    }
+
+    /// Hands over that nobody waits any longer for a judged operation.
+    pub fn cancel(&self, id: u64) {
+        let mut state = lock(&self.state);
+        if !state.closed && !state.overtaken {
+            state.commands.push(Command::Cancel(id));
+            self.wake(state);
         }
     }
 

@@ -16,6 +16,7 @@
 //! | [`Client`] | the handle |
 //! | [`ClientConfig`] | what it is connected with |
 //! | [`Pending`], [`Completions`] | two ways to wait: for one result, or for whatever comes next |
+//! | [`ServiceProxy`] | the calls of BFT-SMaRt, with replies judged by a [`Comparator`] |
 //! | [`ClientEvent`] | what the service tells it unasked |
 //! | [`RequestError`] | why there is no result |
 //! | [`links`], [`numbers`] | parts of the host, for who writes another one |
@@ -28,12 +29,17 @@ mod error;
 mod handle;
 mod host;
 mod inbox;
+mod judged;
+mod judging;
 pub mod links;
 pub mod numbers;
+mod proxy;
 mod waiting;
 
 pub use completion::{Completions, Pending};
 pub use config::{ClientConfig, ClientEvent, OUTSTANDING_DEFAULT, OnEvent};
 pub use error::{ConnectError, RequestError};
 pub use handle::Client;
+pub use judging::{Comparator, Extractor};
+pub use proxy::{Kind, PATIENCE, ReplyListener, RequestId, ServiceProxy};
 pub use waiting::GIVE_UP_TIME;

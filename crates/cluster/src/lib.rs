@@ -23,10 +23,12 @@ pub mod protocols;
 
 pub use cluster::LocalCluster;
 pub use pentarchy_client::{Client, ClientEvent, Completions, Pending, RequestError};
+pub use pentarchy_client::{Comparator, Extractor, Kind, ReplyListener, RequestId, ServiceProxy};
+pub use pentarchy_core::Bytes;
 pub use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
 pub use pentarchy_core::limits;
 pub use pentarchy_core::protocol::Timeouts;
-pub use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
+pub use pentarchy_core::service::{Context, Event, Replier, Service, SmallService, Whole};
 pub use pentarchy_core::wire::Malformed;
 pub use pentarchy_crypto::keys::KeyPair;
 pub use pentarchy_crypto::verifier::RequestMode;

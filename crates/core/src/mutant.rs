@@ -600,6 +600,11 @@ pub const MUTANTS: &[Mutant] = &[
         "commitments that came before their order are not counted when it comes",
     )
     .scheduled(),
+    mutant("client.hands-on-again", "an application is told what a replica replied twice"),
+    mutant(
+        "client.answers-count-as-replies",
+        "an application is not told what replicas reply that answered a read before it was ordered",
+    ),
     mutant(
         "client.busy-primary-is-waited-for",
         "a request goes to nobody else as long as the primary says that it is full",

@@ -3,6 +3,7 @@
 use crate::digest::Digest;
 use crate::ids::{ClientId, Millis, Slot};
 use crate::wire::Malformed;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -55,6 +56,17 @@ pub struct Event {
     pub body: Bytes,
 }
 
+/// What one replica makes of the results that it tells clients: outside of the replicated state, so
+/// it may add what only this replica can, as a share of a secret, or a signature. Clients then have
+/// to judge replies by rules of their own, because those of two replicas differ. After BFT-SMaRt's
+/// `Replier` (Bessani et al., DSN 2014, section V.B).
+pub trait Replier: Send {
+    /// What the client is told instead of the result of its request or query. Called again when a
+    /// client asks again. One that is larger than [`crate::limits::RESULT_BYTES_MAX`] is not told:
+    /// the client is told the result. Must not panic.
+    fn reply(&mut self, client: &ClientId, number: u64, result: &Bytes) -> Bytes;
+}
+
 /// A deterministic state machine. Equal state and equal operation must give equal next state and
 /// equal result on every replica: no clock, no randomness, no hash-order iteration, no floats whose
 /// rounding depends on the machine.
@@ -100,6 +112,13 @@ pub trait Service: Send {
     /// [`Malformed`] if they are no such bytes, which means that a quorum runs other code.
     fn restore_section(&mut self, index: u32, bytes: &[u8]) -> Result<(), Malformed>;
 
+    /// What this replica makes of results; asked for once, when the replica starts. A service whose
+    /// replicas all tell the result keeps this. Protocols that execute before they agree ask for
+    /// none: their clients compare what replicas executed by what they tell.
+    fn replier(&self) -> Option<Box<dyn Replier>> {
+        None
+    }
+
     /// Why it cannot go on, if something failed that its copies on other replicas need not have
     /// met: a full disk, say. What it gave since means nothing: nothing of that leaves the replica,
     /// and the host ends it with these words. A service that keeps its state in memory keeps this.
@@ -117,6 +136,10 @@ pub trait SmallService: Send {
     /// See [`Service::take_events`].
     fn take_events(&mut self) -> Vec<Event> {
         Vec::new()
+    }
+    /// See [`Service::replier`].
+    fn replier(&self) -> Option<Box<dyn Replier>> {
+        None
     }
     /// The canonical bytes of the state.
     fn save(&self) -> Vec<u8>;
@@ -155,6 +178,9 @@ impl<S: SmallService> Service for Whole<S> {
     }
     fn take_events(&mut self) -> Vec<Event> {
         self.inner.take_events()
+    }
+    fn replier(&self) -> Option<Box<dyn Replier>> {
+        self.inner.replier()
     }
     fn sections(&self) -> u32 {
         1

@@ -175,6 +175,7 @@ impl<D: Disk> Machine<'_, D> {
         self.engine.counters.client_queries += 1;
         let state = (self.executor.executed(), self.executor.is_speculative());
         driver.observe(Observed::Answer(&client, number, state));
+        let result = self.replies.own(&client, number, result);
         self.answer_query(client, ToClient::Answer { number, result }, driver);
     }
 

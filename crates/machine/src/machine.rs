@@ -128,6 +128,11 @@ impl<'f, D: Disk> Machine<'f, D> {
         parts.epoch_manager.epochs.set_authority(rules.authority);
         parts.executor.set_authority(rules.authority);
         let base = parts.epoch_manager.epochs.membership().base;
+        let replier = parts.executor.service().replier().filter(|_| !rules.speculative);
+        if replier.is_some() {
+            // Nobody else can tell what this replica makes of a result.
+            parts.limits.whole_result_bytes = usize::MAX;
+        }
         Self {
             engine: parts.engine,
             executor: parts.executor,
@@ -145,7 +150,7 @@ impl<'f, D: Disk> Machine<'f, D> {
             said_ready: SaidReady::default(),
             admission: Admission::default(),
             inbound: Inbound::default(),
-            replies: Replies::new(parts.limits),
+            replies: Replies::new(parts.limits, replier),
             connected: ReplicaSet::EMPTY,
             limits: parts.limits,
             settling: Settling::default(),

@@ -5,8 +5,9 @@ use bytes::Bytes;
 use pentarchy_core::designated_replier::{DesignatedReplier, ResultDigest};
 use pentarchy_core::executor::Notice;
 use pentarchy_core::ids::{ClientId, View};
-use pentarchy_core::limits::{BATCH_REQUESTS_MAX, CLIENT_EVENTS_MAX};
+use pentarchy_core::limits::{BATCH_REQUESTS_MAX, CLIENT_EVENTS_MAX, RESULT_BYTES_MAX};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
+use pentarchy_core::service::Replier;
 use std::collections::{HashMap, VecDeque};
 
 /// Bytes of results or events in one message, unless one alone is larger.
@@ -28,6 +29,8 @@ pub struct Replies {
     /// Replies and events that were dropped.
     dropped: u64,
     limits: HostLimits,
+    /// What this replica makes of results.
+    replier: Option<Box<dyn Replier>>,
 }
 
 #[derive(Default)]
@@ -42,8 +45,16 @@ struct Client {
 }
 
 impl Replies {
-    pub fn new(limits: HostLimits) -> Self {
-        Self { clients: HashMap::new(), answered: VecDeque::new(), bytes: 0, dropped: 0, limits }
+    pub fn new(limits: HostLimits, replier: Option<Box<dyn Replier>>) -> Self {
+        let (clients, answered) = (HashMap::new(), VecDeque::new());
+        Self { clients, answered, bytes: 0, dropped: 0, limits, replier }
+    }
+
+    /// What this replica tells a client instead of a result.
+    pub fn own(&mut self, client: &ClientId, number: u64, result: Bytes) -> Bytes {
+        let Some(replier) = &mut self.replier else { return result };
+        let own = replier.reply(client, number, &result);
+        if own.len() > RESULT_BYTES_MAX { result } else { own }
     }
 
     pub fn contains(&self, id: &ClientId) -> bool {
@@ -68,6 +79,13 @@ impl Replies {
     /// many bytes: a client that misses something asks for it, and then gets it from the client
     /// table.
     pub fn notify(&mut self, id: &ClientId, notice: Notice) {
+        let notice = match notice {
+            Notice::Reply(Reply { number, outcome: Outcome::Done(result) }) => {
+                let outcome = Outcome::Done(self.own(id, number, result));
+                Notice::Reply(Reply { number, outcome })
+            }
+            other => other,
+        };
         self.collect(id, |client| match notice {
             Notice::Reply(reply) => {
                 let bytes = bytes_of(&reply);
@@ -234,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_rounds_replies_leave_in_as_few_messages_as_the_limits_allow() {
-        let (mut clients, id) = (Replies::new(HostLimits::default()), ClientId([1; 32]));
+        let (mut clients, id) = (Replies::new(HostLimits::default(), None), ClientId([1; 32]));
         clients.up(id);
         assert_eq!(collect(&mut clients, &ClientId([2; 32]), 1, 1), 1);
         assert_eq!(collect(&mut clients, &id, 3000, 1), 3000);
@@ -246,7 +264,7 @@ mod tests {
 
     #[test]
     fn each_client_is_told_who_is_primary_for_it() {
-        let mut clients = Replies::new(HostLimits::default());
+        let mut clients = Replies::new(HostLimits::default(), None);
         let ids = [ClientId([1; 32]), ClientId([2; 32])];
         for id in &ids {
             clients.up(*id);
@@ -268,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_rounds_digests_leave_behind_the_replies() {
-        let (mut clients, id) = (Replies::new(HostLimits::default()), ClientId([1; 32]));
+        let (mut clients, id) = (Replies::new(HostLimits::default(), None), ClientId([1; 32]));
         clients.up(id);
         for number in 0..3000 {
             let digest = ResultDigest { number, digest: Digest([1; 32]) };
@@ -288,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_rounds_events_leave_behind_the_replies_in_runs_of_numbers() {
-        let (mut clients, id) = (Replies::new(HostLimits::default()), ClientId([1; 32]));
+        let (mut clients, id) = (Replies::new(HostLimits::default(), None), ClientId([1; 32]));
         clients.up(id);
         let mut tell = |number, bytes| {
             let body = Bytes::from(vec![0; bytes]);
@@ -316,7 +334,7 @@ mod tests {
             clients_queue_bytes: 20_000,
             ..HostLimits::default()
         };
-        let mut clients = Replies::new(limits);
+        let mut clients = Replies::new(limits, None);
         let ids = [1, 2, 3].map(|id| ClientId([id; 32]));
         ids.iter().for_each(|id| clients.up(*id));
         let collected = ids.map(|id| collect(&mut clients, &id, 40, 1_000));
@@ -338,7 +356,7 @@ mod tests {
 
     #[test]
     fn what_waits_for_a_connection_is_lost_with_it() {
-        let (mut clients, id) = (Replies::new(HostLimits::default()), ClientId([1; 32]));
+        let (mut clients, id) = (Replies::new(HostLimits::default(), None), ClientId([1; 32]));
         clients.up(id);
         assert_eq!(collect(&mut clients, &id, 1, 1), 1);
         clients.up(id);

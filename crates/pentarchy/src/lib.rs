@@ -35,6 +35,7 @@
 //! | --- | --- |
 //! | [`Service`], [`SmallService`], [`Context`] | what to write |
 //! | [`Client`] | `call` waits, `submit` gives a future, `query` reads fast; many at a time |
+//! | [`ServiceProxy`], [`Replier`] | the calls of BFT-SMaRt, and replies that differ |
 //! | [`Event`], [`ClientEvent`] | what a service tells clients unasked, and what they hear |
 //! | [`LocalCluster`] | a cluster inside this process |
 //! | [`config`], [`generate`], [`node`] | the parts of a cluster over several hosts |

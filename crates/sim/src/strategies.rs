@@ -129,6 +129,7 @@ pub fn play(strategy: &Strategy, factories: &Factories<'_>) -> Played {
             tells_percent: 0,
             floods_ppm: 0,
             gives_up_ppm: 0,
+            judged_percent: 0,
         },
         byzantine: if habits.is_empty() { Vec::new() } else { vec![(ReplicaId(0), habits)] },
         ..drawn

@@ -29,6 +29,9 @@ pub mod text;
 /// Worlds in which replicas have the store of production.
 const STORES_PERCENT: u32 = 12;
 
+/// Of a hundred worlds, in how many applications judge replies themselves.
+const JUDGED_WORLDS_PERCENT: u32 = 12;
+
 /// Worlds in which the trusted counters of production run beside the simulator's.
 const DEVICES_PERCENT: u32 = 25;
 
@@ -318,6 +321,10 @@ impl Options {
         if config.faults && !config.hostile_only && !rules.pillars {
             let mut rng = Rng::new(services.next_u64().rotate_left(43));
             options.draw_refreshes(&mut rng, config.byzantine);
+        }
+        let mut judging = Rng::new(services.next_u64().rotate_left(47));
+        if judging.percent(JUDGED_WORLDS_PERCENT) {
+            options.workload.judged_percent = *judging.pick(&[20, 100]);
         }
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.
@@ -761,6 +768,7 @@ fn draw_workload(rng: &mut Rng) -> WorkloadOptions {
         tells_percent: *rng.pick(&[0, 5, 30]),
         floods_ppm: *rng.pick(&[0, 0, 50_000]),
         gives_up_ppm: 0,
+        judged_percent: 0,
     }
 }
 

@@ -166,6 +166,7 @@ impl Schedule {
                 tells_percent: 5,
                 floods_ppm: 0,
                 gives_up_ppm: 0,
+                judged_percent: 0,
             },
             byzantine: vec![(self.copied, vec![Behaviour::Twin])],
             disturbances: (0..).zip(&self.rounds).map(partition).collect(),

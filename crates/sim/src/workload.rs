@@ -36,6 +36,9 @@ pub struct WorkloadOptions {
     /// Of a million moments at which an application thinks, at how many it gives up what waits for
     /// longest.
     pub gives_up_ppm: u32,
+    /// Of a hundred operations, of how many the application judges the replies itself, where the
+    /// client core lets it.
+    pub judged_percent: u32,
 }
 
 impl WorkloadOptions {
@@ -84,6 +87,14 @@ pub enum ClientAct {
     Missed(u64),
 }
 
+/// What replicas told of a number whose replies the application judges, since it was ordered, or
+/// as answers to a fast read.
+#[derive(Default)]
+struct Told {
+    is_ordered: bool,
+    outcomes: BTreeMap<ReplicaId, Outcome>,
+}
+
 /// A client.
 pub struct ClientNode {
     id: ClientId,
@@ -98,6 +109,10 @@ pub struct ClientNode {
     next_number: u64,
     /// Operations still to be submitted.
     left: u64,
+    /// Chooses what the application judges itself. Of its own, too.
+    judging: Rng,
+    /// What replicas told of those numbers.
+    told: BTreeMap<u64, Told>,
     /// Numbers that wait, with the time of their submission.
     outstanding: BTreeMap<u64, Micros>,
     effects: Vec<Effect>,
@@ -123,6 +138,8 @@ impl ClientNode {
             clients,
             options,
             impatience: Rng::new(rng.clone().next_u64()),
+            judging: Rng::new(rng.clone().next_u64().rotate_left(29)),
+            told: BTreeMap::new(),
             rng,
             next_number: 1,
             left: requests,
@@ -167,10 +184,14 @@ impl ClientNode {
         let (number, bytes) = (operation.number, operation.to_bytes());
         let query =
             operation.action == Action::Get && self.rng.percent(self.options.queries_percent);
-        let event = if query {
-            Event::Query { number, operation: bytes }
-        } else {
-            Event::Submit { number, operation: bytes }
+        let judges = self.core.hands_on() && self.judging.percent(self.options.judged_percent);
+        let event = match (judges, query) {
+            (true, fast) => {
+                self.told.insert(number, Told::default());
+                Event::SubmitJudged { number, operation: bytes, fast }
+            }
+            (false, true) => Event::Query { number, operation: bytes },
+            (false, false) => Event::Submit { number, operation: bytes },
         };
         self.step(event, out);
         operation
@@ -181,7 +202,7 @@ impl ClientNode {
         if !self.impatience.chance(self.options.gives_up_ppm) {
             return None;
         }
-        let (number, _) = self.oldest()?;
+        let (number, _) = self.oldest().filter(|(number, _)| !self.told.contains_key(number))?;
         self.step(Event::GiveUp { number }, out);
         Some(number)
     }
@@ -244,8 +265,35 @@ impl ClientNode {
         self.step(Event::Round { now }, out);
     }
 
+    /// A replica told what came of a number that the application judges. Gives what as many as are
+    /// needed agree on.
+    fn judge(
+        &mut self,
+        number: u64,
+        (from, outcome): (ReplicaId, Outcome),
+        is_ordered: bool,
+        needed: usize,
+    ) -> Option<Outcome> {
+        let told = self.told.get_mut(&number)?;
+        if told.is_ordered != is_ordered {
+            *told = Told { is_ordered, outcomes: BTreeMap::new() };
+        }
+        let again = told.outcomes.insert(from, outcome.clone());
+        assert!(again.is_none(), "{} hands on what {from} told of {number} once", self.id);
+        let equal = told.outcomes.values().filter(|it| **it == outcome).count();
+        (equal >= needed).then_some(outcome)
+    }
+
+    /// The application was told what came of a number.
+    fn complete(&mut self, number: u64, outcome: Outcome, out: &mut Vec<ClientAct>) {
+        let since = self.outstanding.remove(&number);
+        let since = since.unwrap_or_else(|| panic!("{} completes {number} once", self.id));
+        out.push(ClientAct::Completed { number, since, outcome });
+    }
+
     fn step(&mut self, event: Event, out: &mut Vec<ClientAct>) {
         let mut effects = core::mem::take(&mut self.effects);
+        let mut settled = Vec::new();
         self.core.step(event, &mut effects);
         for effect in effects.drain(..) {
             match effect {
@@ -258,11 +306,13 @@ impl ClientNode {
                     let bytes = ToReplica::Query { number, operation }.to_bytes();
                     out.extend(to.iter().map(|to| send(to, bytes.clone())));
                 }
-                Effect::Completed { number, outcome } => {
-                    let since = self.outstanding.remove(&number);
-                    let since =
-                        since.unwrap_or_else(|| panic!("{} completes {number} once", self.id));
-                    out.push(ClientAct::Completed { number, since, outcome });
+                Effect::Completed { number, outcome } => self.complete(number, outcome, out),
+                Effect::Told { number, from, outcome, ordered, needed } => {
+                    if let Some(outcome) = self.judge(number, (from, outcome), ordered, needed) {
+                        self.told.remove(&number);
+                        self.complete(number, outcome, out);
+                        settled.push(number);
+                    }
                 }
                 Effect::Protocol { to, message } => {
                     let bytes = ToReplica::Protocol(message).to_bytes();
@@ -278,6 +328,7 @@ impl ClientNode {
             }
         }
         self.effects = effects;
+        settled.into_iter().for_each(|number| self.step(Event::Settled { number }, out));
     }
 }
 

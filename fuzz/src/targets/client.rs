@@ -12,7 +12,7 @@ use pentarchy_core::quorum::Quorums;
 use pentarchy_core::wire::Wire;
 use pentarchy_protocols::DEFAULT;
 use pentarchy_protocols::common::voting_client::VotingClient;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const LIAR: ReplicaId = ReplicaId(2);
 const FIRST: u64 = 10;
@@ -25,6 +25,8 @@ struct Scene {
     next: u64,
     /// Numbers that have not completed.
     open: BTreeSet<u64>,
+    /// What replicas told of those that the application judges, ordered or not.
+    told: BTreeMap<(u64, bool), BTreeMap<ReplicaId, Outcome>>,
 }
 
 /// What an honest replica answers.
@@ -36,7 +38,8 @@ pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let quorums = DEFAULT.rules.client_quorums(Quorums { n: 3, f: 1 });
     let client = VotingClient::new(ClientId([1; 32]), quorums, Timeouts::default(), FIRST);
-    let mut scene = Scene { client, now: 1, next: FIRST, open: BTreeSet::new() };
+    let mut scene =
+        Scene { client, now: 1, next: FIRST, open: BTreeSet::new(), told: BTreeMap::new() };
     for _ in 0..DEEDS_MAX {
         if input.is_empty() {
             break;
@@ -71,17 +74,18 @@ impl Scene {
                 (number < self.next).then_some(Event::Message { from, message })
             }
             3 => {
-                let is_query = input.u8() % 2 == 1;
+                let kind = input.u8();
+                let (is_query, is_judged) = (kind % 2 == 1, kind / 2 % 2 == 1);
                 if self.open.len() >= OUTSTANDING_MAX {
                     return None;
                 }
                 let (number, operation) = (self.next, Bytes::from_static(b"operation"));
                 self.next += 1;
                 self.open.insert(number);
-                Some(if is_query {
-                    Event::Query { number, operation }
-                } else {
-                    Event::Submit { number, operation }
+                Some(match (is_judged, is_query) {
+                    (true, fast) => Event::SubmitJudged { number, operation, fast },
+                    (false, true) => Event::Query { number, operation },
+                    (false, false) => Event::Submit { number, operation },
                 })
             }
             4 => {
@@ -93,13 +97,23 @@ impl Scene {
     }
 
     fn step(&mut self, event: Event) {
-        let mut effects = Vec::new();
+        let (mut effects, mut settled) = (Vec::new(), Vec::new());
         self.client.step(event, &mut effects);
         for effect in effects {
             match effect {
                 Effect::Completed { number, outcome } => {
                     assert!(self.open.remove(&number), "{number} completes once");
                     assert_eq!(outcome, Outcome::Done(honest(number)), "believed the liar");
+                }
+                Effect::Told { number, from, outcome, ordered, needed } => {
+                    assert!(self.open.contains(&number), "{number} is settled");
+                    let told = self.told.entry((number, ordered)).or_default();
+                    assert!(told.insert(from, outcome.clone()).is_none(), "{from} tells once");
+                    if told.values().filter(|it| **it == outcome).count() >= needed {
+                        assert_eq!(outcome, Outcome::Done(honest(number)), "enough are a liar's");
+                        self.open.remove(&number);
+                        settled.push(number);
+                    }
                 }
                 Effect::Request { draft, .. } => {
                     assert!(draft.requests.iter().all(|request| request.number < self.next));
@@ -109,6 +123,9 @@ impl Scene {
                 Effect::Protocol { .. } => panic!("this protocol has no messages of clients"),
                 Effect::Resume { .. } | Effect::WakeAt(_) => {}
             }
+        }
+        for number in settled {
+            self.client.step(Event::Settled { number }, &mut Vec::new());
         }
         assert_eq!(self.client.outstanding(), self.open.len());
     }
@@ -127,6 +144,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let digest = ResultDigest { number: FIRST, digest: Digest::of(&lie) };
     let submit = [3, 0, 4, 1, 0];
     let query = [3, 1, 4, 1, 0];
+    let (judged, judged_query) = ([3, 2, 4, 1, 0], [3, 3, 4, 1, 0]);
     let honest = [1, 0, 0, 1, 1, 0];
     let late = [4, 0xff, 0];
     vec![
@@ -136,6 +154,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         [&query[..], &[2, 0, 0, 2, 1, 0], &said(ToClient::Answer { number: FIRST, result: lie })]
             .concat(),
         [&query[..], &late, &honest, &[5, 2]].concat(),
+        [&judged[..], &replies(Outcome::Refused), &honest, &honest].concat(),
+        [&judged_query[..], &[2, 0, 0, 2, 1, 0], &late, &honest].concat(),
         [&submit[..], &said(ToClient::Busy { number: FIRST }), &late, &late, &honest].concat(),
         [&submit[..], &said(ToClient::Digests { view: View(0), digests: vec![digest] }), &honest]
             .concat(),

@@ -194,8 +194,11 @@ impl Member {
                 Effect::WakeAt(at) => {
                     self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
                 }
-                // It does not listen to events.
-                Effect::Resume { .. } | Effect::Event { .. } | Effect::EventsLost { .. } => {}
+                // It does not listen to events, and judges no replies.
+                Effect::Resume { .. }
+                | Effect::Event { .. }
+                | Effect::EventsLost { .. }
+                | Effect::Told { .. } => {}
             }
         }
     }

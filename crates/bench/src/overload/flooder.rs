@@ -78,6 +78,8 @@ impl ClientCore for Flooder {
             Event::Round { now } => self.on_round(now, out),
             Event::Submit { .. }
             | Event::Query { .. }
+            | Event::SubmitJudged { .. }
+            | Event::Settled { .. }
             | Event::GiveUp { .. }
             | Event::Connected(_)
             | Event::Listen => {}

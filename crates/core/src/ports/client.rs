@@ -405,6 +405,24 @@ pub enum Event {
         /// A read-only operation.
         operation: Bytes,
     },
+    /// As [`Self::Submit`], or [`Self::Query`] if `fast`, but the host judges what replicas say:
+    /// the client says it by [`Effect::Told`], sends the request again until it hears
+    /// [`Self::Settled`], and never says [`Effect::Completed`]. Only of a client that
+    /// [hands replies on](ClientCore::hands_on).
+    SubmitJudged {
+        /// The request's number.
+        number: u64,
+        /// The operation.
+        operation: Bytes,
+        /// Whether replicas may answer without ordering it.
+        fast: bool,
+    },
+    /// The host needs no more replies to this number, which it judges itself. If it was not ordered
+    /// yet, it may still be executed.
+    Settled {
+        /// The number.
+        number: u64,
+    },
     /// The application waits no longer for this number. The client has replicas settle it as soon
     /// as they can, so that it has run or never will, and says the outcome by
     /// [`Effect::Completed`], as if the application still waited. The client ignores this if the
@@ -465,6 +483,21 @@ pub enum Effect {
         /// How replicas settled it.
         outcome: Outcome,
     },
+    /// A replica told what came of a number that the host [judges](Event::SubmitJudged); each
+    /// replica counts once for each `ordered`.
+    Told {
+        /// The number.
+        number: u64,
+        /// The replica.
+        from: ReplicaId,
+        /// What the replica told.
+        outcome: Outcome,
+        /// Whether it was ordered. A fast read that finds no agreement is ordered after all: then
+        /// what replicas told before counts no more.
+        ordered: bool,
+        /// So many equal ones are to be believed.
+        needed: usize,
+    },
     /// Ask these replicas for the events from this number on.
     Resume {
         /// The replicas that the client asks.
@@ -496,4 +529,10 @@ pub trait ClientCore: Send {
     fn step(&mut self, event: Event, out: &mut Vec<Effect>);
     /// Requests and queries that have not completed.
     fn outstanding(&self) -> usize;
+
+    /// Whether the host can judge replies itself ([`Event::SubmitJudged`]): where each is final and
+    /// has its whole result in it.
+    fn hands_on(&self) -> bool {
+        false
+    }
 }

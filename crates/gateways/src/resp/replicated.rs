@@ -71,7 +71,11 @@ impl From<RequestError> for BackendError {
             RequestError::TimedOut => Self::TimedOut,
             RequestError::GivenUp => Self::GivenUp,
             RequestError::Overtaken => Self::Overtaken,
-            RequestError::Closed => Self::Closed,
+            // A gateway judges and cancels nothing.
+            RequestError::Closed
+            | RequestError::Cancelled
+            | RequestError::Crowded
+            | RequestError::JudgedByProtocol => Self::Closed,
         }
     }
 }

@@ -29,6 +29,7 @@ mod operators;
 mod overtaken;
 mod pillars;
 mod power;
+mod proxy;
 mod redis_py;
 mod rejoin;
 mod resp;

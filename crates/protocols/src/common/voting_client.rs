@@ -21,6 +21,7 @@
 //!   by these the backups judge how fast the primary is ([`super::pace`]).
 //! * A query asks all replicas. Where it does not find enough equal answers, it is ordered as a
 //!   request with the same number.
+//! * The host may judge replies itself: see `judged.rs`.
 //! * Events, which the service tells unasked, are believed like results, and given to the
 //!   application in the order of their numbers: see `inbox.rs`.
 //!
@@ -47,6 +48,7 @@ use pentarchy_core::request::{Draft, Request};
 mod ballot;
 mod fences;
 mod inbox;
+mod judged;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -163,6 +165,8 @@ pub struct VotingClient {
     unshown: u64,
     /// What the service tells unasked; none if the application does not want to know.
     inbox: Option<Inbox>,
+    /// Numbers of which the host judges the replies, and who replied so far.
+    judged: BTreeMap<u64, ReplicaSet>,
 }
 
 impl VotingClient {
@@ -204,6 +208,7 @@ impl VotingClient {
             show_at: Millis(0),
             unshown: 0,
             inbox: None,
+            judged: BTreeMap::new(),
         }
     }
 
@@ -286,6 +291,9 @@ impl VotingClient {
                 self.note_hint(from, view.0);
                 digests.into_iter().for_each(|told| self.on_digest(from, told, out));
             }
+            ToClient::Answer { number, result } if self.judged.contains_key(&number) => {
+                self.hand_answer_on(from, number, result, out);
+            }
             ToClient::Answer { number, result } => self.on_answer(from, number, result, out),
             ToClient::Busy { number } => self.on_busy(from, number),
             ToClient::Status(_) => {}
@@ -319,8 +327,15 @@ impl VotingClient {
     /// Completes a request: the protocol's own client may find otherwise that it can rely on a
     /// result.
     pub fn complete(&mut self, number: u64, outcome: Outcome, out: &mut Vec<Effect>) {
+        if self.settle(number) {
+            out.push(Effect::Completed { number, outcome });
+        }
+    }
+
+    /// A number that was sent is outstanding no more. False if it was not.
+    fn settle(&mut self, number: u64) -> bool {
         let Some(Pending::Sent { draft, fence, told, .. }) = self.pending.get(&number) else {
-            return;
+            return false;
         };
         let (draft, fence) = (*draft, *fence);
         self.held_bytes -= told.as_ref().map_or(0, |(_, result)| result.len());
@@ -334,7 +349,7 @@ impl VotingClient {
                 self.drafts.remove(&key);
             }
         }
-        out.push(Effect::Completed { number, outcome });
+        true
     }
 
     /// Enough equal answers, or the query is ordered.
@@ -359,6 +374,7 @@ impl VotingClient {
         if let Pending::Asked { operation, .. } = pending {
             *pending = Pending::Waiting(core::mem::take(operation));
             self.waiting.push(number);
+            self.judge_anew(number);
         }
     }
 
@@ -561,6 +577,10 @@ impl ClientCore for VotingClient {
         match event {
             Event::Submit { number, operation } => self.on_submit(number, operation, out),
             Event::Query { number, operation } => self.on_query(number, operation, out),
+            Event::SubmitJudged { number, operation, fast } => {
+                self.on_submit_judged(number, operation, fast, out);
+            }
+            Event::Settled { number } => self.on_settled(number),
             Event::GiveUp { number } => self.on_give_up(number, out),
             Event::Message { from, message } => self.on_message(from, message, out),
             Event::Connected(replica) => {
@@ -578,5 +598,9 @@ impl ClientCore for VotingClient {
 
     fn outstanding(&self) -> usize {
         self.pending.len()
+    }
+
+    fn hands_on(&self) -> bool {
+        true
     }
 }

@@ -122,7 +122,11 @@ impl ClientCore for Believer {
                     self.vote(told.number, vote, out);
                 }
             }
-            Event::Message { .. } | Event::Listen | Event::GiveUp { .. } => {}
+            Event::Message { .. }
+            | Event::Listen
+            | Event::GiveUp { .. }
+            | Event::SubmitJudged { .. }
+            | Event::Settled { .. } => {}
             Event::Connected(replica) => {
                 let to = ReplicaSet::from_iter([replica]);
                 let again = self.drafts.iter().map(|draft| (to, draft.clone()));

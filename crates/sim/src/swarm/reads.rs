@@ -68,6 +68,7 @@ impl Options {
             tells_percent: 0,
             floods_ppm: 0,
             gives_up_ppm: 0,
+            judged_percent: 0,
         };
         // Who writes waits for slow links.
         self.heal_at = (self.think_us + 4_000) * self.requests_each;

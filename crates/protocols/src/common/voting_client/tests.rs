@@ -4,6 +4,7 @@ use pentarchy_core::ids::View;
 
 mod digests;
 mod fences;
+mod judged;
 
 const RETRY: u64 = 200;
 

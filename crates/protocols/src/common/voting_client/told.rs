@@ -25,6 +25,9 @@ impl VotingClient {
     /// Enough equal outcomes, told or confirmed by their digest: one of them is a correct
     /// replica's.
     pub(super) fn on_reply(&mut self, from: ReplicaId, reply: Reply, out: &mut Vec<Effect>) {
+        if self.hand_reply_on(from, &reply, out) {
+            return;
+        }
         let enough = self.enough_replies();
         let tells = teller(&self.client, reply.number, self.n);
         let Some(Pending::Sent { draft, ballot, told, known, .. }) =
@@ -75,6 +78,9 @@ impl VotingClient {
 
     /// A result by its digest: if it is here, and this makes enough, it is believed.
     pub(super) fn on_digest(&mut self, from: ReplicaId, by: ResultDigest, out: &mut Vec<Effect>) {
+        if self.ask_for_whole(by.number) {
+            return;
+        }
         let enough = self.enough_replies();
         let Some(Pending::Sent { ballot, .. }) = self.pending.get_mut(&by.number) else { return };
         let fingerprint = Fingerprint::Long(by.digest);
@@ -97,7 +103,13 @@ impl VotingClient {
             return;
         }
         *known = Some(by);
-        if let Some(sent) = self.drafts.get_mut(draft) {
+        let draft = *draft;
+        self.ask_again_soon(draft);
+    }
+
+    /// Everyone is asked for what came of a draft, unless its results come soon.
+    pub(super) fn ask_again_soon(&mut self, draft: u64) {
+        if let Some(sent) = self.drafts.get_mut(&draft) {
             let wait_ms = TELL_WAIT_MS.max(self.latency / 8);
             sent.deadline = sent.deadline.min(Millis(self.now.0 + wait_ms));
             self.next_deadline = self.next_deadline.min(sent.deadline);
