@@ -330,6 +330,9 @@ impl Options {
             // Nor does a disk of theirs rot.
             options.byzantine.clear();
         }
+        if options.abuses_macs() {
+            options.liveness_timeouts = 0;
+        }
         options
     }
 
@@ -390,9 +393,6 @@ impl Options {
             options.draw_changes(&mut Rng::new(!rng.clone().next_u64()), config, rules);
         }
         options.draw_reads(&readers, config, rules);
-        if options.abuses_macs() {
-            options.liveness_timeouts = 0;
-        }
         if rules.pillars {
             let (pillars, rotates) = (rng.range(2, 4) as u8, rng.percent(50));
             options.pillars = config.pillars.unwrap_or(pillars);
