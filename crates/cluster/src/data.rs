@@ -25,7 +25,7 @@ use pentarchy_storage::disk::{DiskError, Folder};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::kept::{Kept, LOG, SNAPSHOTS};
+use pentarchy_storage::kept::{CHAIN, Kept, LOG, SNAPSHOTS};
 use pentarchy_storage::log::Options;
 use pentarchy_storage::snapshots::Snapshots;
 use pentarchy_storage::temp_blobs::{SPOOL, TempBlobs};
@@ -327,7 +327,7 @@ impl DataFolder {
 
     /// Before an identity is used up for nothing.
     fn refuse_leftovers(&mut self) -> Result<(), DataError> {
-        for name in [LOG, SNAPSHOTS] {
+        for name in [LOG, SNAPSHOTS, CHAIN] {
             let files = self.files.folder(name).and_then(|folder| folder.list());
             let files = files.map_err(|error| storage(&self.path, error.into()))?;
             if !files.is_empty() {

@@ -5,17 +5,34 @@
 //! ordered, under its own key, so that nothing has to carry several signatures and the roster needs
 //! no cryptography. Members of the next configuration then say that they are ready, each with the
 //! key and the life of its device that are to count in it.
+//!
+//! What is asked of the group begins with a [mark](GROUP) of its own, so that it never reaches the
+//! service, whoever asks it: also one who is no member or administrator any more, or not yet.
 
+use crate::auth::Signature;
 use crate::configuration::Configuration;
 use crate::digest::{Digest, Hasher};
 use crate::epochs::Admission;
-use crate::ids::{Epoch, MemberId, Millis};
+use crate::ids::{ClientId, Epoch, MemberId, Millis};
 use crate::limits::REPLICAS_MAX;
 use crate::membership::Life;
+use crate::mutant;
+use crate::request::{Envelope, Request};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
+
+/// What each operation begins with that is for the group itself. No service gets such a one.
+pub const GROUP: [u8; 16] = *b"pentarchy group\0";
+
+impl Request {
+    /// Whether it asks something of the group itself, and not of the service.
+    #[must_use]
+    pub fn is_to_group(&self) -> bool {
+        self.operation.starts_with(&GROUP)
+    }
+}
 
 /// The next configuration, as an administrator proposes it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -101,6 +118,35 @@ pub struct Ready {
     pub signing: [u8; 32],
     /// The life of its device that is to count.
     pub life: Life,
+    /// Of the [statement](Self::statement), by that key: so that nobody can name another's.
+    pub possession: Signature,
+}
+
+impl Ready {
+    /// What the new key signs: that it is this member's, for this change.
+    #[must_use]
+    pub fn statement(&self, member: &ClientId) -> Digest {
+        let mut hasher = Hasher::new("pentarchy ready");
+        hasher.u64(self.epoch.0).digest(&self.change).bytes(&member.0);
+        hasher.bytes(&self.signing).bytes(&self.life.to_bytes()).finish()
+    }
+}
+
+/// Whether whoever says in an envelope that it is ready has shown that it has the key that it
+/// names. A replica checks this with the envelope itself, before that is ordered: the roster has no
+/// cryptography. `is_signed` checks a signature by any key.
+pub fn proves_possession(
+    envelope: &Envelope,
+    is_signed: impl Fn(&[u8; 32], &Digest, &Signature) -> bool,
+) -> bool {
+    let proves = |request: &Request| match Petition::from_bytes(&request.operation) {
+        Ok(Petition::Ready(ready)) => {
+            is_signed(&ready.signing, &ready.statement(&envelope.client), &ready.possession)
+        }
+        _ => true,
+    };
+    let mut asked = envelope.requests.iter().filter(|request| request.is_to_group());
+    asked.all(proves) || mutant!("changing.possession-not-checked")
 }
 
 impl Wire for Ready {
@@ -109,6 +155,7 @@ impl Wire for Ready {
         self.change.encode(to);
         to.array(&self.signing);
         self.life.encode(to);
+        self.possession.encode(to);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
@@ -116,11 +163,12 @@ impl Wire for Ready {
             change: Digest::decode(from)?,
             signing: from.array()?,
             life: Life::decode(from)?,
+            possession: Signature::decode(from)?,
         })
     }
 }
 
-/// The operation of a request to the group itself.
+/// The operation of a request to the group itself. It begins with [`GROUP`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Petition {
     /// Of a member: to count by a device of another life.
@@ -135,6 +183,7 @@ pub enum Petition {
 
 impl Wire for Petition {
     fn encode(&self, to: &mut Writer) {
+        to.array(&GROUP);
         match self {
             Self::Admit(admission) => {
                 to.u8(0);
@@ -155,6 +204,9 @@ impl Wire for Petition {
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        if from.array()? != GROUP {
+            return Err(Malformed);
+        }
         match from.u8()? {
             0 => Admission::decode(from).map(Self::Admit),
             1 => Change::decode(from).map(|change| Self::Propose(Arc::new(change))),

@@ -145,24 +145,42 @@ impl Epochs {
         self.authority
     }
 
-    /// In the epoch that was going on when this replica stopped, with the proof of how the one
-    /// before ended, so that it can show it to others.
+    /// In the epoch that was going on when this replica stopped, with how the one before ended
+    /// under this configuration, and how all configurations before ended, so that it can show that
+    /// to others.
     #[must_use]
     pub fn resumed(
         me: ReplicaId,
         life: Life,
         membership: Arc<Membership>,
         proof: Option<Proof>,
+        links: Vec<Proof>,
     ) -> Self {
-        let (links, proofs): (Vec<_>, Vec<_>) =
-            proof.into_iter().partition(|proof| proof.next.is_some());
-        Self { links, proofs: proofs.into(), ..Self::new(me, life, membership) }
+        Self { links, proofs: proof.into_iter().collect(), ..Self::new(me, life, membership) }
     }
 
-    /// The proof of how the epoch before ended; none in the first.
+    /// How the epoch before ended under this configuration; none if that began with this epoch.
     #[must_use]
     pub fn proof(&self) -> Option<&Proof> {
-        self.proofs.back().or(self.links.last())
+        self.proofs.back()
+    }
+
+    /// Who signed for the state with which this epoch began, and is a member of it; none in the
+    /// first one. `first` is the group as it began.
+    #[must_use]
+    pub fn sources(&self, first: &Membership) -> Option<ReplicaSet> {
+        let ending = self.proofs.back().or(self.links.last())?;
+        let before: Vec<MemberId> = match &self.links[..] {
+            _ if !self.proofs.is_empty() => {
+                self.membership.members.iter().map(|it| it.id).collect()
+            }
+            [.., Proof { next: Some(before), .. }, _] => {
+                before.members.iter().map(|it| it.id).collect()
+            }
+            _ => first.members.iter().map(|it| it.id).collect(),
+        };
+        let ids = ending.signers().iter().filter_map(|it| before.get(usize::from(it.0)).copied());
+        Some(ids.filter_map(|id| self.membership.index_of(id)).collect())
     }
 
     /// The epoch in which this replica is.

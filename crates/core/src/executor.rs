@@ -13,7 +13,7 @@ use crate::membership::{Base, Membership};
 use crate::mutant;
 use crate::ports::client::{Outcome, Reply, ToClient};
 use crate::protocol::Authority;
-use crate::request::Envelope;
+use crate::request::{Envelope, Request};
 use crate::roster::{Ending, Roster};
 use crate::service::{Context, Event, Service};
 use crate::sessions::{Lookup, SESSION_SECTIONS, Sessions};
@@ -187,9 +187,9 @@ impl Executor {
     /// the rest from here.
     pub fn lookups<'a>(&'a self, envelope: &'a Envelope) -> impl Iterator<Item = Lookup> + 'a {
         let client = &envelope.client;
-        let governs = self.roster.governs(client);
+        let is_to_group = self.is_to_group(envelope);
         let known = self.sessions.known(client);
-        envelope.requests.iter().map(move |request| match governs {
+        envelope.requests.iter().map(move |request| match is_to_group {
             false => known.lookup(request.number),
             true if self.roster.is_open(client, request, self.time) => Lookup::New,
             true => Lookup::Settled(Outcome::Forgotten),
@@ -238,7 +238,7 @@ impl Executor {
         self.roster.begin_slot(self.time);
         let mut index = 0;
         for envelope in &batch.envelopes {
-            if self.roster.governs(&envelope.client) {
+            if self.is_to_group(envelope) {
                 index += self.govern(envelope, (slot, index), batch.digest, &mut notify);
                 continue;
             }
@@ -281,6 +281,13 @@ impl Executor {
             }
         }
         self.roster.end_slot(self.time);
+    }
+
+    /// Whether an envelope asks something of the group itself: its author has a say there, or one
+    /// of its requests says so. That of a stranger comes to nothing, and never to the service.
+    fn is_to_group(&self, envelope: &Envelope) -> bool {
+        let governs = self.roster.governs(&envelope.client);
+        governs || envelope.requests.iter().any(Request::is_to_group)
     }
 
     /// Executes requests to the group itself. They need no place in the client table, and must not

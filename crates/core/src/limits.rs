@@ -179,6 +179,10 @@ pub const READY_WAIT_MILLIS: u64 = 2_000;
 /// Milliseconds of agreed time for which a change can wait to take effect: a day.
 pub const CHANGE_MILLIS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
+/// Bytes of the proof with which a configuration began, as it is kept in a file. The largest
+/// group's has 28 KiB.
+pub const LINK_BYTES_MAX: usize = 64 << 10;
+
 /// Configurations that a group can have, one after the other: each replica keeps how each began.
 pub const CONFIGURATIONS_MAX: u64 = 4096;
 

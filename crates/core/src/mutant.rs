@@ -131,6 +131,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("roster.ready-at-once", "an epoch ends as soon as enough members are ready"),
     mutant("roster.withdrawn-change-returns", "a change that was withdrawn can be proposed again"),
     mutant("roster.secret-stays", "devices keep their secret when the configuration changes"),
+    mutant("changing.possession-not-checked", "a member need not have the key that it names"),
     mutant("changing.silent-when-counted", "a member says that it is ready only until it counts"),
     mutant("changing.forgets-what-is-not-pending", "keys for a change go when it is not pending"),
     mutant("admission.share-not-kept", "one more envelope of a flood is checked than is taken"),
@@ -182,6 +183,8 @@ pub const MUTANTS: &[Mutant] = &[
         .unclaimed(),
     mutant("snapshots.wrong-states-stay", "states that turned out to be wrong stay in files")
         .unclaimed(),
+    mutant("chain.kept-in-memory", "a start reads the last link of the chain of proofs only"),
+    mutant("chain.written-after-epoch", "the log names an epoch before its link is durable"),
     mutant("kept.wrong-states-come-back", "states that turned out to be wrong are assembled again")
         .unclaimed(),
     mutant("kept.log-states-not-read", "a start passes over the states in the log"),

@@ -21,10 +21,10 @@ use crate::service::Context;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use admitted::Admitted;
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString as _};
+use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use proposals::Proposals;
+use proposals::{Answer, Proposals};
 use refusal::Refusal;
 
 /// What an epoch ends with.
@@ -135,10 +135,11 @@ impl Roster {
     pub fn execute(&mut self, context: &Context, request: &Request) -> Vec<u8> {
         let (client, now) = (&context.client, context.time);
         let answer = match Petition::from_bytes(&request.operation) {
-            Ok(Petition::Admit(admission)) => self.admit(client, now, admission).into(),
+            Ok(Petition::Admit(admission)) => self.admit(client, now, admission),
             Ok(petition) => self.govern(client, now, request.number, petition),
-            Err(Malformed) => "that is nothing that a group does".into(),
+            Err(Malformed) => Err(Refusal::Unknown),
         };
+        let answer = answer.map_or_else(|refusal| refusal.to_string(), |it| it.text().into());
         answer.into_bytes()
     }
 
@@ -149,16 +150,16 @@ impl Roster {
         now: Millis,
         number: u64,
         petition: Petition,
-    ) -> String {
-        let Some(current) = self.changing() else { return NO_ADMINISTRATOR.into() };
+    ) -> Result<Answer, Refusal> {
+        let current = self.changing().ok_or(Refusal::NoAdministrator)?;
         let (epoch, named) = (self.membership.epoch, self.membership.configuration);
         let is_administrator = self.is_administrator(client);
         // The number of a member's request means nothing: a member names the epoch.
         let has_number = is_administrator && !matches!(petition, Petition::Ready(_));
         if has_number && !self.proposals.begin(client, number) {
-            return Refusal::OldRequest.to_string();
+            return Err(Refusal::OldRequest);
         }
-        let answer = match (petition, is_administrator) {
+        match (petition, is_administrator) {
             (Petition::Ready(ready), _) => self.proposals.ready(client, ready, (epoch, &current)),
             (Petition::Propose(change), true) => {
                 self.proposals.propose(client, &change, (named, &current), now)
@@ -166,9 +167,8 @@ impl Roster {
             (Petition::Withdraw(asked), true) => {
                 self.proposals.withdraw(client, &asked, (named, &current))
             }
-            _ => return NO_ADMINISTRATOR.into(),
-        };
-        answer.map_or_else(|refusal| refusal.to_string(), |answer| answer.text().into())
+            _ => Err(Refusal::NoAdministrator),
+        }
     }
 
     /// Whether executing a request to the group could change anything, at this agreed time or
@@ -177,7 +177,8 @@ impl Roster {
     pub fn is_open(&self, client: &ClientId, request: &Request, now: Millis) -> bool {
         let Ok(petition) = Petition::from_bytes(&request.operation) else { return false };
         if let Petition::Admit(asked) = &petition {
-            return self.member(client).is_some_and(|index| self.refusal(index, asked).is_none());
+            let is_open = |index| self.refuses_admission(index, asked).is_none();
+            return self.member(client).is_some_and(is_open);
         }
         let Some(current) = self.changing() else { return false };
         let (epoch, current) = (self.membership.epoch, &*current);
@@ -219,36 +220,39 @@ impl Roster {
     }
 
     /// Why an admission is refused in this epoch, whenever it is asked for.
-    fn refusal(&self, index: usize, asked: &Admission) -> Option<&'static str> {
+    fn refuses_admission(&self, index: usize, asked: &Admission) -> Option<Refusal> {
         let life = self.life(index);
         if self.authority == Authority::Service {
-            Some("the members do not say who they are")
+            Some(Refusal::ByService)
         } else if self.ending.as_ref().is_some_and(|ending| ending.next.is_some()) {
-            Some("the configuration has ended")
+            Some(Refusal::Ended)
         } else if asked.epoch != self.membership.epoch {
-            Some("asked of another epoch")
+            Some(Refusal::OtherEpoch)
         } else if asked.configuration != self.membership.configuration {
-            Some("asked under another configuration")
+            Some(Refusal::OtherConfiguration)
         } else if life == asked.life {
-            Some("admitted already")
+            Some(Refusal::AdmittedAlready)
         } else if !(life.is_mac() && asked.life.is_mac()) {
             // Nothing says yet that a key lies in a device and not in a liar's memory.
-            Some("a device with a key of its own has to be attested")
+            Some(Refusal::NotAttested)
         } else {
             None
         }
     }
 
-    fn admit(&mut self, client: &ClientId, now: Millis, asked: Admission) -> &'static str {
-        let Some(index) = self.member(client) else { return "only members are admitted" };
+    fn admit(
+        &mut self,
+        client: &ClientId,
+        now: Millis,
+        asked: Admission,
+    ) -> Result<Answer, Refusal> {
+        let index = self.member(client).ok_or(Refusal::NoMember)?;
         let life = asked.life;
-        if let Some(refusal) = self.refusal(index, &asked) {
-            return refusal;
-        }
+        self.refuses_admission(index, &asked).map_or(Ok(()), Err)?;
         let member = self.membership.members[index].id;
         let admitted = self.admitted.get(&member).copied().unwrap_or_default();
         if !admitted.has_waited(now) {
-            return "admitted too recently; ask again";
+            return Err(Refusal::TooSoon);
         }
         let mut lives = self.next_lives();
         lives[index] = life;
@@ -260,7 +264,7 @@ impl Roster {
         self.ending = is_new.then_some(Ending { lives, next: None });
         self.admitted.insert(member, admitted.next(now));
         self.proposals.is_admitted_anew(member);
-        "admitted"
+        Ok(Answer::Admitted)
     }
 
     /// The next epoch.
@@ -340,5 +344,3 @@ fn ids(now: &Membership, next: Option<&Configuration>) -> Vec<MemberId> {
 fn lives_of(membership: &Membership) -> Vec<Life> {
     membership.members.iter().map(Member::life).collect()
 }
-
-const NO_ADMINISTRATOR: &str = "only an administrator of this group can ask for that";

@@ -8,6 +8,7 @@ use crate::seen::Seen;
 use crate::session::Tag;
 use ed25519_dalek::{Signature, VerifyingKey};
 use pentarchy_core::auth::Verifier;
+use pentarchy_core::change::proves_possession;
 use pentarchy_core::counter::{Certificate, Instance, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Domain, Hasher};
 use pentarchy_core::ids::{ClientId, Incarnation, ReplicaId};
@@ -355,7 +356,8 @@ impl Verifier for GroupVerifier {
         let listed = |envelope: &&Envelope| {
             self.clients.as_ref().is_none_or(|clients| clients.contains(&envelope.client))
         };
-        if !envelopes.iter().all(listed) {
+        let proves = |envelope: &&Envelope| proves_possession(envelope, is_signed_by);
+        if !envelopes.iter().all(|envelope| listed(envelope) && proves(envelope)) {
             return false;
         }
         match &self.requests {
@@ -397,6 +399,13 @@ fn mac_claim(by: Maker, mac: &TrustedMac, digest: &Digest) -> Digest {
     let mut hasher = Hasher::new("seen trusted mac");
     hasher.u64(by.replica.0.into()).u64(by.instance.0.into()).u64(by.incarnation.0);
     hasher.digest(digest).bytes(&mac.0).finish()
+}
+
+/// Whether somebody signed this by the key of which this is the public part.
+fn is_signed_by(key: &[u8; 32], digest: &Digest, signed: &pentarchy_core::auth::Signature) -> bool {
+    costs::SIGNATURES_VERIFIED.add(1);
+    let signed = Signature::from_bytes(&signed.0);
+    VerifyingKey::from_bytes(key).is_ok_and(|key| key.verify_strict(&digest.0, &signed).is_ok())
 }
 
 /// What [`Seen`] remembers of an envelope. The digest names the client.

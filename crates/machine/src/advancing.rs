@@ -218,8 +218,8 @@ impl<D: Disk> Machine<'_, D> {
         self.executor.begin_epoch(membership.clone());
         self.check_service()?;
         if let Some(store) = &mut self.store {
-            let proof = self.epoch_manager.epochs.proof().cloned();
-            store.begin_epoch(membership.clone(), proof, fetch.is_some())?;
+            let start = self.epoch_manager.start(membership.clone());
+            store.begin_epoch(start, fetch.is_some())?;
         }
         self.reads.begin_epoch(membership.base.slot);
         self.transfer.give_up();

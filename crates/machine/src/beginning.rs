@@ -4,10 +4,11 @@ use crate::epochs::{Parts, Starting};
 use crate::factory::{EpochFactory, Started};
 use crate::store::{Disk, ObservedStore, StateCache};
 use pentarchy_core::counter::{Refused, Usig};
-use pentarchy_core::epochs::{Epochs, Proof};
+use pentarchy_core::epochs::Epochs;
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Life, Membership};
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::{BadRecord, Memory, Rules};
 use pentarchy_core::service::Service;
 use pentarchy_core::snapshot::Snapshot;
@@ -140,7 +141,7 @@ impl Beginning<'_> {
             }
             Kept::Log(disk, Some(past)) => {
                 past.damaged.iter().for_each(|problem| warn!(%problem, "passed over"));
-                self.membership = past.membership.clone();
+                let first = std::mem::replace(&mut self.membership, past.membership.clone());
                 let begun =
                     self.counters.iter_mut().try_for_each(|it| it.begin_epoch(&self.membership));
                 begun.map_err(BeginError::Device)?;
@@ -149,7 +150,7 @@ impl Beginning<'_> {
                 let certified = certified.map_err(BeginError::Device)?;
                 let newest =
                     past.snapshot().map(|newest| Base { slot: newest.slot, state: newest.digest });
-                let mut begun = self.resumed(service, past)?;
+                let mut begun = self.resumed(service, past, &first)?;
                 // The parts that speak have use for them.
                 let mine = if self.is_split { Certificates::default() } else { certified.clone() };
                 begun.store = Some(ObservedStore::new(DurableStore::new(disk, newest, mine)));
@@ -172,6 +173,7 @@ impl Beginning<'_> {
         &mut self,
         service: Box<dyn Service>,
         past: Past,
+        first: &Membership,
     ) -> Result<Begun<D>, BeginError> {
         let base = self.membership.base;
         let whole = past.is_whole();
@@ -195,8 +197,12 @@ impl Beginning<'_> {
             installed.map_err(|_| BeginError::State(slot))?;
             executor.keep_earlier(snapshots.into_iter());
         }
-        let following = Epochs::resumed(self.me, self.life, self.membership.clone(), past.proof);
-        let fetch = if whole { None } else { following.proof().map(Proof::signers) };
+        let (membership, proof, mut links) = (self.membership.clone(), past.proof, past.links);
+        if mutant!("chain.kept-in-memory") {
+            links.drain(..links.len().saturating_sub(1));
+        }
+        let following = Epochs::resumed(self.me, self.life, membership, proof, links);
+        let fetch = if whole { None } else { following.sources(first) };
         let Parts { core, pillar_cores } = self.parts(&following, fetch, memory);
         let (store, cache, resumes) = (None, None, true);
         let certified = Certificates::default();

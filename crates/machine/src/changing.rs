@@ -8,6 +8,7 @@ use crate::halt::Halt;
 use crate::machine::Machine;
 use crate::observed::Observed;
 use crate::store::Disk;
+use pentarchy_core::auth::Signature;
 use pentarchy_core::change::{Change, Petition, Ready};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Message;
@@ -81,9 +82,11 @@ impl<D: Disk> Machine<'_, D> {
         if let (false, Some(said)) = (is_counted, said) {
             return Some(said);
         }
-        let petition = Petition::Ready(Ready { epoch, change, signing, life });
+        let mut ready = Ready { epoch, change, signing, life, possession: Signature([0; 64]) };
+        let statement = ready.statement(&self.epoch_manager.me);
+        ready.possession = self.epoch_manager.factory.sign_as(&signing, &statement)?;
         self.said_ready.epoch = epoch;
-        let envelope = self.epoch_manager.seal(&petition, now);
+        let envelope = self.epoch_manager.seal(&Petition::Ready(ready), now);
         self.said_ready.request = Some(envelope.clone());
         Some(envelope)
     }

@@ -10,6 +10,7 @@ use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Memory, Rules};
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire as _;
+use pentarchy_storage::kept::EpochStart;
 use std::sync::Arc;
 
 /// First byte of a peer's message: a [`Message`](pentarchy_core::epochs::Message) follows.
@@ -30,6 +31,8 @@ pub struct EpochManager<'f> {
     /// The number of the last request to the group.
     asked: u64,
     pub(crate) steps: Vec<Step>,
+    /// So many of the links of the chain were handed over to be kept.
+    kept_links: usize,
     /// To be started when the present event is dealt with.
     pub(crate) next: Option<(Arc<Membership>, ReplicaSet)>,
     /// Keys of an earlier configuration are to be erased.
@@ -49,7 +52,7 @@ impl<'f> EpochManager<'f> {
         me: ReplicaId,
     ) -> Self {
         let me = ClientId(epochs.membership().members[usize::from(me.0)].identity);
-        let steps = Vec::new();
+        let (steps, kept_links) = (Vec::new(), epochs.links().len());
         Self {
             epochs,
             factory,
@@ -58,10 +61,19 @@ impl<'f> EpochManager<'f> {
             life,
             asked: 0,
             steps,
+            kept_links,
             next: None,
             has_former_keys: false,
             left: None,
         }
+    }
+
+    /// How this epoch began, to be kept. It may have been reached by several links at once.
+    pub(crate) fn start(&mut self, membership: Arc<Membership>) -> EpochStart {
+        let proof = self.epochs.proof().cloned();
+        let links = self.epochs.links()[self.kept_links..].to_vec();
+        self.kept_links += links.len();
+        EpochStart { membership, proof, links }
     }
 
     /// A request under this replica's key to count by the device that it has now.

@@ -1,7 +1,7 @@
 //! Makes what changes with the epoch: cores, and what checks others' statements.
 
 use bytes::Bytes;
-use pentarchy_core::auth::Verifier;
+use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::change::Change;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
@@ -50,6 +50,12 @@ pub trait EpochFactory: Send {
     /// as long as it is being made, and in hosts whose keys never change.
     fn prepare(&mut self, change: &Change, digest: &Digest) -> Option<Prepared> {
         let _ = (change, digest);
+        None
+    }
+
+    /// Signs by the key that was prepared under this public key; none if there is none.
+    fn sign_as(&self, signing: &[u8; 32], statement: &Digest) -> Option<Signature> {
+        let _ = (signing, statement);
         None
     }
 

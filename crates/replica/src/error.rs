@@ -81,6 +81,14 @@ impl fmt::Display for Fatal {
 
 impl std::error::Error for Fatal {}
 
+impl Fatal {
+    /// Whether nothing failed: the group goes on without this replica, and its work is done.
+    #[must_use]
+    pub const fn is_removal(&self) -> bool {
+        matches!(self, Self::Halt(Halt::Removed(_)))
+    }
+}
+
 impl From<Halt> for Fatal {
     fn from(halt: Halt) -> Self {
         Self::Halt(halt)

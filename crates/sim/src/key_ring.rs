@@ -53,9 +53,17 @@ impl KeyRing {
         }
         self.made += 1;
         let mut hasher = Hasher::new("simulated signing key");
-        let key = hasher.u64(u64::from(self.owner.0)).u64(self.made).finish().0;
+        let mut key = hasher.u64(u64::from(self.owner.0)).u64(self.made).finish().0;
+        // As that of an identity does.
+        key[0] = self.owner.0 as u8;
         self.prepared.push(Prepared { change: change.clone(), key });
         key
+    }
+
+    /// Whether this key was made for a change, and is not used yet.
+    #[must_use]
+    pub fn has_prepared(&self, key: &[u8; 32]) -> bool {
+        self.prepared.iter().any(|known| known.key == *key)
     }
 
     /// Drops what was made for changes that are void.
@@ -65,7 +73,7 @@ impl KeyRing {
 
     /// From now on the replica signs by this key, if it has it.
     pub fn adopt(&mut self, key: &[u8; 32]) {
-        if self.prepared.iter().any(|known| known.key == *key) {
+        if self.has_prepared(key) {
             self.former.push(std::mem::replace(&mut self.current, *key));
             self.prepared.retain(|known| known.key != *key);
         }
@@ -79,9 +87,7 @@ impl KeyRing {
     /// Whether it has this key.
     #[must_use]
     pub fn has(&self, key: &[u8; 32]) -> bool {
-        self.current == *key
-            || self.former.contains(key)
-            || self.prepared.iter().any(|known| known.key == *key)
+        self.current == *key || self.former.contains(key) || self.has_prepared(key)
     }
 
     /// What a replica signs that has lost the key which it would need.

@@ -49,6 +49,7 @@ pub struct Proposals {
 /// How the group answers a petition that it accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
+    Admitted,
     Proposed,
     Pending,
     Withdrawing,
@@ -60,6 +61,7 @@ impl Answer {
     /// For people.
     pub const fn text(self) -> &'static str {
         match self {
+            Self::Admitted => "admitted",
             Self::Proposed => "proposed; other administrators have to propose the same",
             Self::Pending => "pending; its members have to say that they are ready",
             Self::Withdrawing => "noted; other administrators have to withdraw it, too",

@@ -6,6 +6,14 @@ use core::fmt;
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
+    Unknown,
+    NoMember,
+    NoAdministrator,
+    ByService,
+    Ended,
+    OtherConfiguration,
+    AdmittedAlready,
+    TooSoon,
     Stale,
     AnotherPending,
     Expired,
@@ -31,6 +39,14 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
+            Self::Unknown => "that is nothing that a group does",
+            Self::NoMember => "only members are admitted",
+            Self::NoAdministrator => "only an administrator of this group can ask for that",
+            Self::ByService => "the members do not say who they are",
+            Self::Ended => "the configuration has ended",
+            Self::OtherConfiguration => "asked under another configuration",
+            Self::AdmittedAlready => "admitted already",
+            Self::TooSoon => "admitted too recently; ask again",
             Self::Stale => {
                 "it was made for another configuration than the present one, or was withdrawn; \
                  make it anew"

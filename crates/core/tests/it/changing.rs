@@ -3,8 +3,9 @@
 
 use crate::toy;
 use pentarchy_core::Bytes;
+use pentarchy_core::auth::Signature;
 use pentarchy_core::batch::Batch;
-use pentarchy_core::change::{Change, Petition, Ready, Withdrawal};
+use pentarchy_core::change::{Change, GROUP, Petition, Ready, Withdrawal, proves_possession};
 use pentarchy_core::configuration::{
     Administrators, BadConfiguration, Configuration, Facts, MemberEntry, RequestMeans,
 };
@@ -200,7 +201,9 @@ impl Group {
 fn ready(change: &Change, member: u32) -> (ClientId, Petition) {
     let signing = signing(member, change.next.number as u8 + 1);
     let (epoch, change) = (Epoch(0), change.digest());
-    (identity(member), Petition::Ready(Ready { epoch, change, signing, life: life(2) }))
+    // Replicas check it before they order the request.
+    let possession = Signature([0; 64]);
+    (identity(member), Petition::Ready(Ready { epoch, change, signing, life: life(2), possession }))
 }
 
 /// The same in a later epoch.
@@ -470,6 +473,72 @@ fn who_is_not_ready_as_it_says_does_not_count() {
     assert_eq!(group.slot(&[stranger]), [refused]);
     let nonsense = group.raw(&[(administrator(0), Bytes::from_static(b"\x09"))]);
     assert_eq!(nonsense, ["that is nothing that a group does"]);
+}
+
+/// Nor does that of a former member or administrator, or of somebody who comes too early.
+#[test]
+fn what_a_stranger_asks_of_the_group_never_reaches_the_service() {
+    let mut group = Group::of(&first());
+    let change = adding(&first());
+    let stranger = ClientId([1; 32]);
+    let admission = Admission { epoch: Epoch(0), configuration: first().digest(), life: life(9) };
+    let withdrawal = Withdrawal { expects: first().digest(), attempt: 0 };
+    let asked = [
+        (Petition::Admit(admission), "only members are admitted"),
+        (Petition::Propose(Arc::new(change.clone())), "only an administrator of this group"),
+        (Petition::Withdraw(withdrawal), "only an administrator of this group"),
+        (ready(&change, 3).1, "no such change is pending"),
+    ];
+    for (petition, part) in asked {
+        let asked = (stranger, petition);
+        assert!(!group.is_open(&asked), "it need not be ordered");
+        let said = group.slot(&[asked]).remove(0);
+        assert!(said.contains(part), "{said}");
+    }
+    let nonsense = [&GROUP[..], &[9]].concat();
+    assert_eq!(group.raw(&[(stranger, nonsense.into())]), ["that is nothing that a group does"]);
+    assert_eq!(group.executor.clients(), 0, "nobody of them has a place in the client table");
+    // The toy would take most of these for bad operations, and this one for a write.
+    let outcomes = toy::run(&mut group.executor, &toy::batch(1, &[(1, toy::write(0, 1, 1))]));
+    assert_eq!(outcomes, [Outcome::Done(Bytes::from_static(&[1, 0, 0, 0, 0, 0, 0, 0]))]);
+}
+
+/// A key convinces as that of one member, for one change, in one epoch, with one device.
+#[test]
+fn who_is_ready_shows_that_it_has_the_key_that_it_names() {
+    let change = adding(&first());
+    let (client, Petition::Ready(unsigned)) = ready(&change, 1) else { panic!() };
+    let sign = |key: &[u8; 32], digest: &Digest| {
+        let mut signature = [0; 64];
+        signature[..32].copy_from_slice(&digest.0);
+        signature[32..].copy_from_slice(key);
+        Signature(signature)
+    };
+    let possession = sign(&unsigned.signing, &unsigned.statement(&client));
+    let good = Ready { possession, ..unsigned };
+    let proves = |client: ClientId, ready: Ready| {
+        let operation = Petition::Ready(ready).to_bytes();
+        let requests = vec![Request { number: 1, operation }];
+        let draft = Draft { client, floor: 0, events: None, requests };
+        let envelope = draft.seal(RequestAuth::Signature([0; 64]));
+        proves_possession(&envelope, |key, digest, signed| sign(key, digest) == *signed)
+    };
+    assert!(proves(client, good));
+    assert!(!proves(identity(2), good), "it is another member's");
+    assert!(!proves(client, unsigned));
+    let alter: [fn(&mut Ready); 4] = [
+        |it| it.epoch = Epoch(1),
+        |it| it.change = Digest::of(b"another"),
+        |it| it.signing[0] ^= 1,
+        |it| it.life = life(3),
+    ];
+    for alter in alter {
+        let mut other = good;
+        alter(&mut other);
+        assert!(!proves(client, other), "{other:?}");
+    }
+    let signature = |of: &Ready| sign(&[7; 32], &of.statement(&client));
+    assert!(!proves(client, Ready { possession: signature(&good), ..good }), "by another key");
 }
 
 /// States are compared by their digests, whoever made them and when.

@@ -211,6 +211,43 @@ fn whoever_slept_is_led_from_configuration_to_configuration() {
     assert_eq!(at, [proofs[1].clone()], "and still shows the way");
 }
 
+/// It has the whole chain from its disk, and knows who has the state with which its epoch began.
+#[test]
+fn a_guide_that_started_again_leads_others_on() {
+    let (proofs, last) = chain();
+    let links: Vec<Proof> = proofs.iter().filter(|it| it.next.is_some()).cloned().collect();
+    let at = Arc::new(last.clone());
+    let mut guide = Epochs::resumed(ReplicaId(0), life(1), at, None, links.clone());
+    let mut sleeper = replica(2, &group());
+    for (round, link) in (1..).zip(&links) {
+        let proofs = shown(&mut guide, 1, sleeper.membership().epoch.0);
+        assert_eq!(proofs, [link.clone()]);
+        hear(&mut sleeper, 1, Message::Proofs(proofs));
+        let mut out = Vec::new();
+        sleeper.on_round(Millis(0), &mut out);
+        sleeper.on_round(Millis(100_000), &mut out);
+        guide.on_round(Millis(1_000_000 * round), &mut out);
+    }
+    assert_eq!(**sleeper.membership(), last);
+    // Members 2 and 3 of the configuration before signed the last link: 1 and 2 of this one.
+    let both = ReplicaSet::from_iter([ReplicaId(1), ReplicaId(2)]);
+    assert_eq!(guide.sources(&group()), Some(both));
+    // Of the second configuration, they have other places in the third: members 1 and 2.
+    let second = |upto: usize, at: Membership| {
+        Epochs::resumed(ReplicaId(0), life(1), Arc::new(at), None, links[..upto].to_vec())
+    };
+    let third = links[1].next.as_ref().expect("it is a link").after(&links[1].handover);
+    let places = ReplicaSet::from_iter([ReplicaId(0), ReplicaId(1)]);
+    assert_eq!(second(2, third).sources(&group()), Some(places));
+    // An epoch of the same configuration came behind.
+    let admits = admission(&last);
+    let later = Arc::new(last.after(&admits.handover));
+    let resumed = Epochs::resumed(ReplicaId(0), life(1), later, Some(admits), links);
+    let signers = ReplicaSet::from_iter([ReplicaId(0), ReplicaId(1)]);
+    assert_eq!(resumed.sources(&group()), Some(signers));
+    assert_eq!(replica(0, &group()).sources(&group()), None, "the group's first state");
+}
+
 #[test]
 fn a_link_convinces_only_as_what_its_signers_saw() {
     let group = group();

@@ -2,10 +2,8 @@
 
 use crate::bench::{client, disk};
 use bytes::Bytes;
-use pentarchy_core::epochs::Proof;
 use pentarchy_core::erased::CoreEffect;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
-use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_machine::Disk;
@@ -13,8 +11,8 @@ use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{
-    Backing, Certificates, DurableStore, Entry, EntryLog, Job, Kept, Measured, Needed, Past,
-    Scrubs, Stepped,
+    Backing, Certificates, DurableStore, Entry, EntryLog, EpochStart, Job, Kept, Measured, Needed,
+    Past, Scrubs, Stepped,
 };
 use pentarchy_storage::log::Options;
 use std::cell::RefCell;
@@ -103,12 +101,8 @@ impl EntryLog for SlowDisk {
 }
 
 impl Backing for SlowDisk {
-    fn begin_epoch(
-        &mut self,
-        membership: Arc<Membership>,
-        proof: Option<Proof>,
-    ) -> Result<u64, StorageError> {
-        self.stepped.borrow_mut().begin_epoch(membership, proof)
+    fn begin_epoch(&mut self, start: EpochStart) -> Result<u64, StorageError> {
+        self.stepped.borrow_mut().begin_epoch(start)
     }
     fn save(&mut self, snapshot: Snapshot) -> Result<u64, StorageError> {
         self.stepped.borrow_mut().save(snapshot)

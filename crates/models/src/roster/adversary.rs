@@ -15,7 +15,7 @@ impl World {
     /// One thing that the adversary does.
     pub(super) fn scheme(&mut self) -> Result<(), Broken> {
         let member = MemberId(self.rng.usize(0..self.machines.len()));
-        match self.rng.u8(0..20) {
+        match self.rng.u8(0..22) {
             0..=4 => self.possess(member),
             5..=6 => self.say_false_ready(),
             7 => self.ask_false_admission(),
@@ -28,6 +28,7 @@ impl World {
             13..=16 => self.speak_to_client()?,
             17 => self.alter_proof(),
             18 => self.invent_link(),
+            19..=20 => self.say_old_ready(),
             _ => self.start_twice()?,
         }
         Ok(())
@@ -112,7 +113,21 @@ impl World {
         let signing = self.fresh_key();
         let life = devices.then(|| self.fresh_life());
         self.stolen.insert(signing);
-        self.requests.push(Request::Ready(Ready { member, change, signing, life }));
+        let epoch = self.epochs.len() - 1;
+        self.requests.push(Request::Ready(Ready { member, epoch, change, signing, life }));
+    }
+
+    /// Sends again what a correct member said of itself for the pending change, in an earlier
+    /// epoch.
+    fn say_old_ready(&mut self) {
+        let Some(pending) = &self.roster().pending else { return };
+        let (change, last) = (pending.change, self.epochs.len() - 1);
+        let is_old = |request: &&Request| {
+            matches!(request, Request::Ready(it) if it.change == change && it.epoch < last
+                && self.machines[it.member.0].is_correct())
+        };
+        let old: Vec<Request> = self.requests.iter().filter(is_old).copied().collect();
+        self.requests.extend(self.rng.choice(old));
     }
 
     /// A member of the adversary has the epoch ended for a new life of its device.

@@ -86,6 +86,7 @@ impl World {
         };
         again.extend(self.requests.iter().filter(of_epoch));
         let Some(pending) = &self.roster().pending else { return again };
+        let epoch = self.epochs.len() - 1;
         for machine in self.machines.iter().filter(|machine| machine.works()) {
             let counted = pending.ready.contains_key(&machine.id);
             if counted && !self.keeps(Rule::ReadyRepeated) {
@@ -94,7 +95,7 @@ impl World {
             let made = machine.disk.prepared.iter().find(|it| it.change == pending.change);
             again.extend(made.map(|it| {
                 let (member, change, signing, life) = (machine.id, it.change, it.key, it.life);
-                Request::Ready(Ready { member, change, signing, life })
+                Request::Ready(Ready { member, epoch, change, signing, life })
             }));
         }
         again

@@ -174,6 +174,14 @@ impl Machine {
         }
     }
 
+    /// Its device is lost, with all lives that it had or was to have: the member has to ask to be
+    /// admitted by another one, and counts again when it is.
+    pub(super) fn lose_life(&mut self) {
+        self.has_lost = true;
+        self.disk.device = None;
+        self.disk.prepared.iter_mut().for_each(|it| it.life = None);
+    }
+
     /// The process ends. It starts again when the scheduler says so. `has_newer` says whether the
     /// epoch's configuration is newer than the keys that were erased.
     pub(super) fn crash(&mut self, has_newer: bool) {

@@ -226,7 +226,7 @@ impl World {
     }
 
     /// Machines lose power, or start again: all at once, one of those that are on their way into an
-    /// epoch, or any.
+    /// epoch, one of those that are counted as ready, or any.
     fn stop_or_start(&mut self) -> Result<(), Broken> {
         let all = (0..self.machines.len()).map(MemberId);
         let can_stop = |id: &MemberId| {
@@ -234,6 +234,11 @@ impl World {
             !self.calm && machine.is_correct() && !machine.is_gone
         };
         let some: Vec<MemberId> = all.filter(can_stop).collect();
+        let counted = |id: &&MemberId| {
+            let pending = self.roster().pending.as_ref();
+            pending.is_some_and(|pending| pending.ready.contains_key(id))
+        };
+        let ready: Vec<MemberId> = some.iter().filter(counted).copied().collect();
         let begins = some.iter().filter(|id| !self.is_at_rest(**id)).copied().collect::<Vec<_>>();
         match self.rng.u8(0..8) {
             0 => {
@@ -248,6 +253,14 @@ impl World {
             1..=2 if !begins.is_empty() => {
                 let id = begins[self.rng.usize(0..begins.len())];
                 self.stop(id, true);
+            }
+            3..=4 if !ready.is_empty() => {
+                // What it said may be over now, and it comes back to say something else.
+                let id = ready[self.rng.usize(0..ready.len())];
+                self.stop(id, true);
+                if !self.machines[id.0].is_up {
+                    self.restart(id)?;
+                }
             }
             _ => {
                 let Some(id) = self.rng.choice(some) else { return Ok(()) };
@@ -277,8 +290,7 @@ impl World {
         let machine = &mut self.machines[id.0];
         machine.crash(has_newer);
         if loses {
-            machine.has_lost = true;
-            machine.disk.device = None;
+            machine.lose_life();
         }
     }
 }

@@ -173,7 +173,9 @@ impl World {
             .any(|other| other.member != ready.member && other.signing == ready.signing);
         let of_a_card =
             change.cards.iter().any(|(id, key)| *id != ready.member && *key == ready.signing);
+        let is_old = ready.epoch + 1 != self.epochs.len() && self.keeps(Rule::ReadyNamesEpoch);
         if pending.change == ready.change
+            && !is_old
             && change.members.contains(&ready.member)
             && !current.owns(ready.signing)
             && !of_another

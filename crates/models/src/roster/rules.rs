@@ -36,6 +36,7 @@ pub(super) enum Rule {
     FolderStays,
     JoinerSecret,
     CountsUntilHeld,
+    ReadyNamesEpoch,
 }
 
 /// Names and meanings, in the order of [`Rule`].
@@ -71,4 +72,5 @@ pub(super) const RULES: &[Named] = &[
     ("folder-goes-when-not-pending", "a member drops its new keys when it sees no pending change"),
     ("joiner-learns-the-secret", "devices keep their secret if no member leaves"),
     ("taken-before-settled", "a member ceases to count before others hold the state it ended with"),
+    ("ready-for-ever", "what a member said of itself counts in every epoch of a configuration"),
 ];

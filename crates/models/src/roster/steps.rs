@@ -76,12 +76,16 @@ impl World {
             return false;
         };
         let (devices, secret) = (self.changes[change.0].devices, self.changes[change.0].secret);
-        let is_new = !self.machines[id.0].disk.prepared.iter().any(|it| it.change == change);
+        let made = &self.machines[id.0].disk.prepared;
+        let at = made.iter().position(|it| it.change == change);
+        let is_new = at.is_none_or(|at| made[at].life.is_some() != devices);
         if is_new {
-            let key = self.fresh_key();
+            // The key stays if only the life was lost.
+            let key = at.map(|at| made[at].key).unwrap_or_else(|| self.fresh_key());
             let life = devices.then(|| self.fresh_life());
-            let made = Prepared { change, key, life, secret };
-            self.machines[id.0].disk.prepared.push(made);
+            let prepared = &mut self.machines[id.0].disk.prepared;
+            prepared.retain(|it| it.change != change);
+            prepared.push(Prepared { change, key, life, secret });
         }
         is_new | self.say_ready(id)
     }
@@ -128,7 +132,8 @@ impl World {
         let machine = &self.machines[id.0];
         let made = machine.disk.prepared.iter().find(|it| it.change == pending.change);
         let Some(Prepared { change, key, life, .. }) = made.copied() else { return false };
-        let ready = Request::Ready(Ready { member: id, change, signing: key, life });
+        let epoch = self.epochs.len() - 1;
+        let ready = Request::Ready(Ready { member: id, epoch, change, signing: key, life });
         let is_new = !self.requests.contains(&ready);
         if is_new {
             self.requests.push(ready);

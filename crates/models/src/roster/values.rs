@@ -117,6 +117,8 @@ pub(super) struct Change {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ready {
     pub member: MemberId,
+    /// The epoch in which it says so: in the next one, its device may have lost this life.
+    pub epoch: usize,
     pub change: ChangeId,
     pub signing: Key,
     pub life: Option<Life>,

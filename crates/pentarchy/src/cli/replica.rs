@@ -8,11 +8,11 @@ use pentarchy::config::{ClusterConfig, Durability};
 use pentarchy::data::{DATA_FOLDER, DataFolder};
 use pentarchy::node::Trusted;
 use pentarchy::{metrics, node};
-use pentarchy_console::complain;
 use pentarchy_console::descriptors;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::patient::read_fault;
 use pentarchy_console::stop::stop_signal;
+use pentarchy_console::{complain, say};
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_replica::Listen;
 use pentarchy_replica::fault::FaultSwitch;
@@ -102,7 +102,13 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
         }
     }
     let lost = !counter_is_well();
-    running.stop().map_err(|fatal| Failure::Internal(fatal.to_string()))?;
+    match running.stop() {
+        Err(fatal) if fatal.is_removal() => {
+            say(&format!("{fatal}. This process has nothing more to do, and ends"));
+            return Ok(());
+        }
+        ended => ended.map_err(|fatal| Failure::Internal(fatal.to_string()))?,
+    }
     if lost { Err(Failure::Internal(COUNTER_LOST.to_owned())) } else { Ok(()) }
 }
 

@@ -172,6 +172,9 @@ impl Configurations {
                 continue;
             }
             new += 1;
+            if let Some(by) = self.made_by_another(member) {
+                return broken(format!("{replica} knows a key of {} that {by} made", member.id));
+            }
             if !self.said(member) {
                 return broken(format!(
                     "{replica} knows a key of {} that it did not make",
@@ -190,6 +193,14 @@ impl Configurations {
     fn said(&self, member: &MemberEntry) -> bool {
         let by = ClientId(member.identity);
         self.liars.contains(&by) || self.made.contains(&(by, member.signing))
+    }
+
+    /// Who else said that it has this key: nobody has another's, not even a liar.
+    fn made_by_another(&self, member: &MemberEntry) -> Option<ClientId> {
+        let is_its = |(by, key): &&(ClientId, [u8; 32])| {
+            *key == member.signing && by.0 != member.identity && !self.liars.contains(by)
+        };
+        self.made.iter().find(is_its).map(|(by, _)| *by)
     }
 
     /// How many configurations began behind the first one.

@@ -1,6 +1,8 @@
 //! How clients convince replicas that a request is theirs.
 
 use super::{Crypto, keyed, member_id, signature};
+use pentarchy_core::auth::Signature;
+use pentarchy_core::change::proves_possession;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet};
 use pentarchy_core::mutant;
@@ -103,9 +105,18 @@ impl Crypto {
         draft.seal(RequestAuth::Macs(macs.into()))
     }
 
+    /// Whether somebody signed this who has this key: each begins with the number of the replica
+    /// that made it.
+    fn is_by(&self, key: &[u8; 32], digest: &Digest, signed: &Signature) -> bool {
+        self.is_signed((ReplicaId(key[0].into()), key), digest, &signed.0)
+    }
+
     /// Whether an envelope convinces this replica.
     pub(super) fn convinces(&self, me: ReplicaId, envelope: &Envelope) -> bool {
         let Some(secret) = self.clients.get(&envelope.client) else { return false };
+        if !proves_possession(envelope, |key, digest, signed| self.is_by(key, digest, signed)) {
+            return false;
+        }
         match (&envelope.auth, self.means_of(&envelope.client)) {
             (RequestAuth::Signature(signed), Means::Signature) => {
                 signature(secret, &envelope.digest) == *signed

@@ -9,7 +9,6 @@ use crate::disk::{Fate, Faults, Kind, SimDisk};
 use crate::observation::{Observation, Recovered};
 use crate::rng::Rng;
 use crate::swarm::Failure;
-use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::Slot;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::snapshot::Snapshot;
@@ -18,7 +17,7 @@ use pentarchy_storage::disk::DiskError;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{
-    self, Backing, Entry, EntryLog, Job, LOG, Measured, Needed, Past, Scrubs, Stepped,
+    self, Backing, Entry, EntryLog, EpochStart, Job, LOG, Measured, Needed, Past, Scrubs, Stepped,
 };
 use pentarchy_storage::log::Options;
 use std::cell::RefCell;
@@ -49,6 +48,9 @@ const fn operations(job: Job) -> u64 {
         Job::States => 14,
     }
 }
+
+/// Operations by which a link of the chain is kept.
+const OPERATIONS_OF_LINK: u64 = 5;
 
 /// What goes wrong on a disk at any time: nothing but that the power tears what it interrupts.
 const FAULTS: Faults = Faults {
@@ -83,6 +85,8 @@ pub struct Kept {
     /// The same as it was when something was executed last, and for each answer to a query.
     executed_behind: u64,
     answers_behind: VecDeque<u64>,
+    /// Links of the chain that were to be kept and may not be on the disk.
+    links_waiting: u64,
     /// The highest of those of messages that have left.
     relied: u64,
     /// All entries below this are on the disk.
@@ -134,6 +138,7 @@ impl Kept {
             behind: VecDeque::new(),
             executed_behind: durable,
             answers_behind: VecDeque::new(),
+            links_waiting: 0,
             relied: durable,
             durable,
             vouched: Slot(0),
@@ -221,7 +226,9 @@ impl Kept {
             // What waits may just have been begun.
             let busy = stepped.is_busy(job) || (self.rng.percent(50) && stepped.begin(job));
             if busy && self.disk.stopped_in().is_none() {
-                let operation = self.disk.operations() + self.rng.below(operations(job));
+                let links = if job == Job::Log { self.links_waiting } else { 0 };
+                let operations = operations(job) + OPERATIONS_OF_LINK * links;
+                let operation = self.disk.operations() + self.rng.below(operations);
                 self.disk.choose(operation, Fate::Stops);
                 // It fails where it was stopped, and nobody is left to be told.
                 let _ = stepped.end(job);
@@ -315,15 +322,12 @@ impl Kept {
         Ok(number)
     }
 
-    fn begin_epoch(
-        &mut self,
-        membership: Arc<Membership>,
-        proof: Option<Proof>,
-    ) -> Result<u64, StorageError> {
+    fn begin_epoch(&mut self, start: EpochStart) -> Result<u64, StorageError> {
         self.behind.clear();
         self.answers_behind.clear();
-        let begins = membership.clone();
-        let number = self.hands("entry", |stepped| stepped.begin_epoch(begins, proof))?;
+        let membership = start.membership.clone();
+        self.links_waiting += start.links.len() as u64;
+        let number = self.hands("entry", |stepped| stepped.begin_epoch(start))?;
         self.membership = membership;
         Ok(number)
     }
@@ -351,6 +355,9 @@ impl Kept {
         }
         if !self.disk.is_dirty(LOG) {
             self.durable = self.stepped.durable().unwrap_or(self.durable);
+        }
+        if job == Job::Log {
+            self.links_waiting = 0;
         }
         self.survives("done");
     }
@@ -389,7 +396,7 @@ impl Kept {
                 let has = past.snapshot().map_or(Slot(0), |newest| newest.slot);
                 let vouched = std::mem::replace(&mut self.vouched, has);
                 (self.handed, self.relied, self.durable) = (found, found, found);
-                self.executed_behind = found;
+                (self.executed_behind, self.links_waiting) = (found, 0);
                 self.behind.clear();
                 self.answers_behind.clear();
                 self.membership = past.membership.clone();
@@ -448,12 +455,8 @@ impl EntryLog for KeptDisk {
 }
 
 impl Backing for KeptDisk {
-    fn begin_epoch(
-        &mut self,
-        membership: Arc<Membership>,
-        proof: Option<Proof>,
-    ) -> Result<u64, StorageError> {
-        self.0.borrow_mut().begin_epoch(membership, proof)
+    fn begin_epoch(&mut self, start: EpochStart) -> Result<u64, StorageError> {
+        self.0.borrow_mut().begin_epoch(start)
     }
     fn save(&mut self, snapshot: Snapshot) -> Result<u64, StorageError> {
         self.0.borrow_mut().save(snapshot)

@@ -7,6 +7,7 @@ use crate::packet::{Address, Packet};
 use crate::rng::Rng;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Signature;
+use pentarchy_core::change::Petition;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Handover, Message, Proof};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, ReplicaSet, Slot};
@@ -63,6 +64,9 @@ impl Usurping {
         if !own.links.is_empty() && self.rng.percent(80) {
             return self.false_link(own);
         }
+        if let Some(ready) = self.steal_key(own) {
+            return ready;
+        }
         match self.rng.below(6) {
             0 => Message::At {
                 epoch: Epoch(self.rng.below(own.membership.epoch.0 + 3)),
@@ -93,6 +97,34 @@ impl Usurping {
         Message::Proofs(vec![link])
     }
 
+    /// To be ready with a key that another member has just named, and of which it has no secret. If
+    /// it is ordered first, the other one is refused. That is drawn aside, and changes no other
+    /// choice.
+    fn steal_key(&mut self, own: &Own<'_>) -> Option<Message> {
+        let me = member_id(own.id);
+        let said = self.heard.iter().rev().find_map(|message| match message {
+            Message::Admit(envelope) if envelope.client != me => {
+                envelope.requests.iter().find_map(|request| {
+                    match Petition::from_bytes(&request.operation) {
+                        Ok(Petition::Ready(ready)) if ready.epoch == own.membership.epoch => {
+                            Some(ready)
+                        }
+                        _ => None,
+                    }
+                })
+            }
+            _ => None,
+        })?;
+        let mut aside = Rng::new(self.rng.clone().next_u64().rotate_left(29));
+        if !aside.percent(50) {
+            return None;
+        }
+        let mut ready = said;
+        let digest = ready.statement(&me);
+        ready.possession = Signature(own.crypto.sign(own.id, &ready.signing, &digest));
+        Some(self.request(own, Petition::Ready(ready).to_bytes()))
+    }
+
     /// The group's, or one that it never had. That is drawn aside, and changes no other choice.
     fn configuration(&self, own: &Own<'_>) -> Digest {
         let mut aside = Rng::new(self.rng.clone().next_u64().rotate_left(23));
@@ -114,6 +146,10 @@ impl Usurping {
                 Admission { epoch, configuration, life }.to_operation()
             }
         };
+        self.request(own, operation)
+    }
+
+    fn request(&mut self, own: &Own<'_>, operation: Bytes) -> Message {
         self.asked += self.rng.below(3);
         let number = match self.rng.percent(1) {
             true => u64::MAX,

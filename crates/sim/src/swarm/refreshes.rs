@@ -23,18 +23,13 @@ impl Options {
         if is_other || !rng.percent(WORLDS_PERCENT) {
             return;
         }
-        let keeps_lives = !self.may_lose_lives();
-        if self.is_durable() && !keeps_lives {
-            return;
-        }
-        let has_disks = self.is_durable() || (keeps_lives && rng.percent(60));
+        let has_disks = self.is_durable() || rng.percent(60);
         self.has_administrators = true;
-        if may_lie && self.f > 0 && self.byzantine.is_empty() && !has_disks && rng.percent(40) {
+        if may_lie && self.f > 0 && self.byzantine.is_empty() && rng.percent(40) {
             let liar = ReplicaId(rng.below(self.n as u64) as u16);
             self.byzantine.push((liar, vec![Behaviour::Usurp { rate_ppm: 400_000 }]));
         }
-        let most = if has_disks { 1 } else { 3 };
-        for _ in 0..rng.range(1, most) {
+        for _ in 0..rng.range(1, 3) {
             let at = rng.below(self.heal_at);
             self.disturbances.push((at, Disturbance::Refresh(rng.range(1, WAYS_MAX))));
             let cut_at = at + rng.below(1_500_000);
@@ -48,28 +43,6 @@ impl Options {
                 self.draw_stops_after(at, rng);
             }
         }
-    }
-
-    /// Whether a member may have to be admitted anew. A log holds how the last epoch ended, and
-    /// nothing of the chain before: whoever is away while others go through a configuration and a
-    /// further epoch, and start again, would have nobody who leads it on.
-    fn may_lose_lives(&self) -> bool {
-        let keeps_lives = |(_, it): &(Micros, Disturbance)| {
-            matches!(
-                it,
-                Disturbance::Stop { failure: Failure::Power | Failure::Disk | Failure::Full, .. }
-                    | Disturbance::Blackout { .. }
-                    | Disturbance::Crash(_)
-                    | Disturbance::Pause(..)
-                    | Disturbance::Isolate { .. }
-                    | Disturbance::Split { .. }
-                    | Disturbance::Partition { .. }
-                    | Disturbance::ClockJump(..)
-            )
-        };
-        self.restart_at_end_ppm > 0
-            || !self.byzantine.is_empty()
-            || !self.disturbances.iter().all(keeps_lives)
     }
 
     /// Has replicas with disks lose power at whatever step they are on their way to the next

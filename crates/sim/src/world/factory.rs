@@ -4,7 +4,7 @@ use crate::crypto::{Crypto, Keys};
 use crate::factories::Factories;
 use crate::key_ring::SharedKeyRing;
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::Verifier;
+use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::change::Change;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
@@ -50,6 +50,11 @@ impl EpochFactory for SimFactory<'_> {
     fn prepare(&mut self, change: &Change, _: &Digest) -> Option<Prepared> {
         let signing = self.ring.lock().prepare(change);
         Some(Prepared { signing, life: self.life })
+    }
+
+    fn sign_as(&self, signing: &[u8; 32], statement: &Digest) -> Option<Signature> {
+        let is_there = self.ring.lock().has_prepared(signing);
+        is_there.then(|| Signature(self.crypto.sign(self.id, signing, statement)))
     }
 
     fn erase_former_keys(&mut self) {

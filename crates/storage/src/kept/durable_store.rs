@@ -8,19 +8,18 @@
 //! time it makes up ([`Stepped`](super::Stepped)).
 
 use super::barrier::{HEADER_BYTES, Waiting, take};
-use super::{Barrier, Certificates, EntryLog, Needed};
+use super::{Barrier, Certificates, EntryLog, EpochStart, Needed};
 use crate::error::StorageError;
 use pentarchy_core::counter::{Instance, Memory};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{Handover, Proof};
+use pentarchy_core::epochs::Handover;
 use pentarchy_core::ids::{ClientId, Slot};
-use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::snapshot::Snapshot;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 /// Who writes what a [`DurableStore`] hands over.
 pub trait Backing: EntryLog {
@@ -28,11 +27,7 @@ pub trait Backing: EntryLog {
     ///
     /// # Errors
     /// [`StorageError`] if anything failed before.
-    fn begin_epoch(
-        &mut self,
-        membership: Arc<Membership>,
-        proof: Option<Proof>,
-    ) -> Result<u64, StorageError>;
+    fn begin_epoch(&mut self, start: EpochStart) -> Result<u64, StorageError>;
 
     /// Keeps a state, and gives a number to it, counting from 1. The replica may vouch for it when
     /// [`saved`](Self::saved) has reached that. Those that were handed over before and are not
@@ -394,17 +389,12 @@ impl<B: Backing> DurableStore<B> {
     }
 
     /// Another epoch begins. What waits belongs to the one before, and nobody wants it any more.
-    pub fn begin_epoch(
-        &mut self,
-        membership: Arc<Membership>,
-        proof: Option<Proof>,
-        fetches: bool,
-    ) -> Result<(), StorageError> {
+    pub fn begin_epoch(&mut self, start: EpochStart, fetches: bool) -> Result<(), StorageError> {
         self.answers.clear();
         self.answer_bytes.clear();
         self.answers_bytes = 0;
-        let base = membership.base.slot;
-        let begun = self.backing_mut().begin_epoch(membership, proof)?;
+        let base = start.membership.base.slot;
+        let begun = self.backing_mut().begin_epoch(start)?;
         self.barrier.begin_epoch();
         self.when_saved.clear();
         self.cuts.clear();

@@ -14,6 +14,7 @@ mod deltas;
 mod describe;
 mod durable_store;
 mod entry;
+mod links;
 mod look;
 mod queue;
 mod stepped;
@@ -37,6 +38,7 @@ use crate::snapshots::Snapshots;
 use chain::{Chain, Root};
 use delta::Delta;
 use entry::Opened;
+use links::Links;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::membership::{Base, Membership};
@@ -51,13 +53,37 @@ use std::sync::Arc;
 pub const LOG: &str = "log";
 /// The folder of the snapshots in a data folder.
 pub const SNAPSHOTS: &str = "snapshots";
+/// The folder of the proofs by which configurations ended in a data folder.
+pub const CHAIN: &str = "chain";
+
+/// How an epoch began.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EpochStart {
+    /// The epoch.
+    pub membership: Arc<Membership>,
+    /// How the one before ended, unless it was the first under its configuration.
+    pub proof: Option<Proof>,
+    /// How the configurations ended that this replica has left since the epoch that was kept last,
+    /// oldest first.
+    pub links: Vec<Proof>,
+}
+
+impl EpochStart {
+    /// Under the configuration of the epoch before, or the first epoch of all.
+    #[must_use]
+    pub const fn within(membership: Arc<Membership>, proof: Option<Proof>) -> Self {
+        Self { membership, proof, links: Vec::new() }
+    }
+}
 
 /// What was there when a replica started again.
 pub struct Past {
     /// The epoch that was going on.
     pub membership: Arc<Membership>,
-    /// How the one before ended; none in the first.
+    /// How the one before ended, unless it was the first under its configuration.
     pub proof: Option<Proof>,
+    /// How each configuration before the present one ended, from the group's first one on.
+    pub links: Vec<Proof>,
     /// The states that can be read, oldest first: from the last that a quorum vouches for on, or
     /// the newest before that. The last one is the one to go on from; the others are for those who
     /// fetch them. Empty if there was no checkpoint yet, in which case the group's first state is
@@ -118,6 +144,7 @@ pub struct Kept {
 /// The part of [`Kept`] that is in the log.
 struct Entries {
     log: Log,
+    links: Links,
     membership: Arc<Membership>,
     proof: Option<Proof>,
     /// The last state that a quorum vouches for, and what is needed beside it.
@@ -136,14 +163,11 @@ struct Entries {
 struct States(Snapshots);
 
 impl Entries {
-    fn new(
-        log: Log,
-        membership: Arc<Membership>,
-        proof: Option<Proof>,
-        mark: Option<Mark>,
-    ) -> Self {
+    /// In the epoch that has begun like this.
+    fn new(log: Log, links: Links, begun: EpochStart, mark: Option<Mark>) -> Self {
+        let EpochStart { membership, proof, .. } = begun;
         let (marked, is_again, is_cutting, chain) = (None, false, false, Chain::default());
-        Self { log, membership, proof, mark, marked, is_again, is_cutting, chain }
+        Self { log, links, membership, proof, mark, marked, is_again, is_cutting, chain }
     }
 
     fn append(&mut self, entry: &Entry) -> Result<u64, StorageError> {
@@ -154,14 +178,20 @@ impl Entries {
         }
     }
 
-    fn begin_epoch(
-        &mut self,
-        membership: Arc<Membership>,
-        proof: Option<Proof>,
-    ) -> Result<u64, StorageError> {
-        (self.membership, self.proof) = (membership, proof);
+    /// The chain first: whoever reads that the epoch has begun can lead others to it.
+    fn begin_epoch(&mut self, start: EpochStart) -> Result<u64, StorageError> {
+        let is_late = !start.links.is_empty() && mutant!("chain.written-after-epoch");
+        if !is_late {
+            self.links.keep(&start)?;
+        }
+        (self.membership, self.proof) = (start.membership.clone(), start.proof.clone());
         let (kind, body) = entry::seal_epoch(&self.membership, self.proof.as_ref(), None);
-        self.log.append_beyond(kind, &body)
+        let number = self.log.append_beyond(kind, &body)?;
+        if is_late {
+            self.log.commit()?;
+            self.links.keep(&start)?;
+        }
+        Ok(number)
     }
 
     /// Says that a state is stable and, behind all that goes with the next one, how the epoch
@@ -292,9 +322,11 @@ impl Kept {
             return Err(damaged);
         }
         remove_unused(&mut *data.folder(LOG)?, &identity)?;
+        let links = Links::create(data.folder(CHAIN)?, membership.group)?;
         let log = Log::create(data.folder(LOG)?, identity, of_parts(options, &membership))?;
-        let mut entries = Entries::new(log, membership.clone(), None, None);
-        entries.begin_epoch(membership, None)?;
+        let first = EpochStart::within(membership, None);
+        let mut entries = Entries::new(log, links, first.clone(), None);
+        entries.begin_epoch(first)?;
         entries.log.commit()?;
         Ok(Self { entries, states: States(snapshots), tip: None, newest: None })
     }
@@ -332,6 +364,7 @@ impl Kept {
             let (found, asked) = (membership.configuration, first.configuration);
             return Err(StorageError::OtherConfiguration { found, asked });
         }
+        let (chain, links) = Links::open(data.folder(CHAIN)?, &membership)?;
         let mark = found.marks.last().copied();
         let stable = mark.map(|mark| mark.slot);
         let files = states.load(stable, &mut damaged);
@@ -351,13 +384,14 @@ impl Kept {
             (of == membership.epoch && is_needed).then_some((number, entry))
         };
         let entries = found.entries.into_iter().filter_map(of_epoch).collect();
-        let mut entries_of_log = Entries::new(log, membership.clone(), proof.clone(), mark);
+        let begun = EpochStart::within(membership.clone(), proof.clone());
+        let mut entries_of_log = Entries::new(log, chain, begun, mark);
         entries_of_log.chain = chain_of(&states, &found.states);
         let newest = snapshots.last().map(|newest| newest.slot);
         // The next state goes into files, as what is damaged goes then.
         let tip = snapshots.last().filter(|_| damaged.is_empty()).cloned();
         let kept = Self { entries: entries_of_log, states, tip, newest };
-        Ok((kept, Past { membership, proof, snapshots, entries, recovered, damaged }))
+        Ok((kept, Past { membership, proof, links, snapshots, entries, recovered, damaged }))
     }
 
     /// What waits to be written, at the start: nothing.
@@ -399,12 +433,8 @@ impl Kept {
     ///
     /// # Errors
     /// [`StorageError`]
-    pub fn begin_epoch(
-        &mut self,
-        membership: Arc<Membership>,
-        proof: Option<Proof>,
-    ) -> Result<u64, StorageError> {
-        self.entries.begin_epoch(membership, proof)
+    pub fn begin_epoch(&mut self, start: EpochStart) -> Result<u64, StorageError> {
+        self.entries.begin_epoch(start)
     }
 
     /// Keeps a state, durably, with all that was appended before. A replica vouches for a state

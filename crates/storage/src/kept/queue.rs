@@ -15,11 +15,10 @@ use super::absent::Absences;
 use super::chain::Root;
 use super::delta::Delta;
 use super::deltas::Deltas;
-use super::{Entries, Entry, Mark, States};
+use super::{Entries, Entry, EpochStart, Mark, States};
 use crate::error::StorageError;
 use crate::log::Log;
 use crate::snapshots::{ABSENT_MAX, Scrubbed};
-use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::snapshot::Snapshot;
@@ -37,7 +36,7 @@ const SAVES_WAITING_MAX: usize = 2;
 /// What there is to do for the log.
 pub(super) enum Task {
     Entry(Entry),
-    Epoch(Arc<Membership>, Option<Proof>),
+    Epoch(EpochStart),
     Stable(Mark),
     State(Delta),
 }
@@ -247,7 +246,7 @@ impl Entries {
     fn carry_out(&mut self, task: &Task) -> Result<u64, StorageError> {
         match task {
             Task::Entry(entry) => self.append(entry),
-            Task::Epoch(membership, proof) => self.begin_epoch(membership.clone(), proof.clone()),
+            Task::Epoch(start) => self.begin_epoch(start.clone()),
             Task::Stable(mark) => self.stable(*mark),
             Task::State(delta) => self.append_state(delta),
         }
@@ -394,7 +393,7 @@ impl Queue {
     pub(super) fn push(&mut self, task: Task) -> u64 {
         let number = self.next;
         self.next += 1;
-        if let Task::Epoch(membership, _) = &task {
+        if let Task::Epoch(EpochStart { membership, .. }) = &task {
             (self.epoch, self.base) = (membership.epoch, membership.base.slot);
             // What had become stable before does not matter any more.
             (self.is_cutting, self.is_asked) = (false, false);

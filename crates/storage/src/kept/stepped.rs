@@ -2,14 +2,11 @@
 //! says when a job begins and when it ends. A job touches the disk at its end, all at once.
 
 use super::queue::{Chore, Done, Queue, Scrubs, Task, Tasks};
-use super::{Backing, Entries, Entry, EntryLog, Kept, Mark, Needed, States};
+use super::{Backing, Entries, Entry, EntryLog, EpochStart, Kept, Mark, Needed, States};
 use crate::error::StorageError;
 use crate::snapshots::Scrubbed;
-use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::Slot;
-use pentarchy_core::membership::Membership;
 use pentarchy_core::snapshot::Snapshot;
-use std::sync::Arc;
 
 /// One of the two things that go on side by side.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -146,12 +143,8 @@ impl EntryLog for Stepped {
 }
 
 impl Backing for Stepped {
-    fn begin_epoch(
-        &mut self,
-        membership: Arc<Membership>,
-        proof: Option<Proof>,
-    ) -> Result<u64, StorageError> {
-        self.queue.check().map(|()| self.queue.push(Task::Epoch(membership, proof)))
+    fn begin_epoch(&mut self, start: EpochStart) -> Result<u64, StorageError> {
+        self.queue.check().map(|()| self.queue.push(Task::Epoch(start)))
     }
 
     fn save(&mut self, snapshot: Snapshot) -> Result<u64, StorageError> {

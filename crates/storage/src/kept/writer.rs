@@ -4,13 +4,11 @@
 //! meanwhile. What they do, and in which order, says the [queue](super::queue).
 
 use super::queue::{Chore, Queue, Scrubs, Task, Tasks};
-use super::{Backing, Entries, Entry, EntryLog, Kept, Mark, Needed, States};
+use super::{Backing, Entries, Entry, EntryLog, EpochStart, Kept, Mark, Needed, States};
 use crate::disk::DiskError;
 use crate::error::StorageError;
 use crate::log::Log;
-use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Epoch, Slot};
-use pentarchy_core::membership::Membership;
 use pentarchy_core::snapshot::Snapshot;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -403,12 +401,8 @@ impl EntryLog for Writer {
 }
 
 impl Backing for Writer {
-    fn begin_epoch(
-        &mut self,
-        membership: Arc<Membership>,
-        proof: Option<Proof>,
-    ) -> Result<u64, StorageError> {
-        self.shared.hand_over(|queue| queue.push(Task::Epoch(membership, proof)))
+    fn begin_epoch(&mut self, start: EpochStart) -> Result<u64, StorageError> {
+        self.shared.hand_over(|queue| queue.push(Task::Epoch(start)))
     }
 
     fn save(&mut self, snapshot: Snapshot) -> Result<u64, StorageError> {

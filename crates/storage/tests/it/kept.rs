@@ -15,7 +15,9 @@ use pentarchy_sim::world::membership;
 use pentarchy_storage::disk::{DiskError, File, Folder};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
-use pentarchy_storage::kept::{Backing as _, Entry, EntryLog as _, Kept, Past, SNAPSHOTS, Writer};
+use pentarchy_storage::kept::{
+    Backing as _, Entry, EntryLog as _, EpochStart, Kept, Past, SNAPSHOTS, Writer,
+};
 use pentarchy_storage::log::Options;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -157,7 +159,7 @@ impl Model {
                     let (next, proof) = next_epoch(&self.epoch.0, &state);
                     self.epoch = (next.clone(), kept.next());
                     self.entries.clear();
-                    let begun = kept.begin_epoch(next, Some(proof))?;
+                    let begun = kept.begin_epoch(EpochStart::within(next, Some(proof)))?;
                     self.stable(kept, state.slot.0, begun)?;
                 }
                 1..=3 => drop(self.save(kept)?),
@@ -281,7 +283,7 @@ fn a_log_of_another_configuration_is_refused() {
     let create = Kept::create(&mut *disk.root(), identity(), first.clone(), options(7));
     let mut kept = create.expect("an empty disk");
     let second = Membership { epoch: later, ..(*first).clone() };
-    kept.begin_epoch(Arc::new(second), None).expect("room");
+    kept.begin_epoch(EpochStart::within(Arc::new(second), None)).expect("room");
     kept.commit().expect("nothing fails");
     drop(kept);
     let open = |group: &Arc<Membership>| {
@@ -441,7 +443,7 @@ fn an_epoch_without_its_state_is_nothing_to_go_on_from() {
         Kept::create(&mut *disk.root(), identity(), first(), options(3)).expect("an empty disk");
     kept.save(&snapshot(3, 64)).expect("room");
     let (next, proof) = next_epoch(&first(), &snapshot(3, 128));
-    let begun = kept.begin_epoch(next.clone(), Some(proof)).expect("room");
+    let begun = kept.begin_epoch(EpochStart::within(next.clone(), Some(proof))).expect("room");
     kept.commit().expect("nothing fails");
     let (mut kept, past) = open(&disk, 3).expect("intact");
     assert_eq!((past.is_whole(), &past.membership), (false, &next));

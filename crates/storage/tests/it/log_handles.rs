@@ -11,8 +11,8 @@ use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_sim::world::membership;
 use pentarchy_storage::kept::{
-    Backing as _, Barrier, Certificates, DurableStore, Entry, EntryLog as _, Kept, LogHandle, Then,
-    Writer,
+    Backing as _, Barrier, Certificates, DurableStore, Entry, EntryLog as _, EpochStart, Kept,
+    LogHandle, Then, Writer,
 };
 use pentarchy_storage::log::Options;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ fn what_is_kept_for_an_epoch_that_is_over_is_not_in_the_log() {
     let [mut late, mut quick, _] = log_handles(&writer);
     keep(&mut late, 1, 1);
     assert!(!say(&mut late, b"before"));
-    let begun = writer.begin_epoch(next(), None).expect("nothing failed");
+    let begun = writer.begin_epoch(EpochStart::within(next(), None)).expect("nothing failed");
     // Nobody has told it yet: that is not of the new epoch, and has no entry.
     keep(&mut late, 1, 2);
     assert_eq!(writer.next(), begun + 1);

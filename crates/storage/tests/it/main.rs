@@ -7,6 +7,7 @@ mod deltas;
 mod fills;
 mod keeper;
 mod kept;
+mod links;
 mod log_handles;
 mod parts;
 mod real;

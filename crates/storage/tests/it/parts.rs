@@ -11,7 +11,8 @@ use pentarchy_core::tree::Tree;
 use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_sim::world::membership;
 use pentarchy_storage::kept::{
-    Certificates, DurableStore, Entry, EntryLog as _, Job, Kept, Past, SNAPSHOTS, Stepped, Then,
+    Certificates, DurableStore, Entry, EntryLog as _, EpochStart, Job, Kept, Past, SNAPSHOTS,
+    Stepped, Then,
 };
 use pentarchy_storage::log::Options;
 use std::sync::Arc;
@@ -243,7 +244,7 @@ fn while_a_part_has_not_answered_nothing_goes_and_an_epochs_end_forgets_the_cut(
     let base = Base { slot: Slot(2), state: state(2).digest };
     let lives = first().members.iter().map(Member::life).collect();
     let next = Arc::new(first().after(&Handover { epoch: first().epoch, base, lives, next: None }));
-    host.keeper.begin_epoch(next, None, false).expect("nothing failed");
+    host.keeper.begin_epoch(EpochStart::within(next, None), false).expect("nothing failed");
     host.write();
     assert_eq!(host.recovered(), (Some(2), Vec::new()), "nothing of before is needed");
     host.stable(Some(2));

@@ -29,13 +29,13 @@ use pentarchy_storage::backup::Backup;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::kept::{LOG, Past, SNAPSHOTS};
+use pentarchy_storage::kept::{CHAIN, LOG, Past, SNAPSHOTS};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 /// What is copied: folders of files.
-const COPIED: [&str; 2] = [LOG, SNAPSHOTS];
+const COPIED: [&str; 3] = [LOG, SNAPSHOTS, CHAIN];
 
 /// Small files of the folder that are read where they are.
 const LINKED: [&str; 2] = ["device", "protocol"];
@@ -82,7 +82,7 @@ pub fn replayed(
 }
 
 fn copy_folder(data: &Path, copy: &Path) -> io::Result<()> {
-    for name in COPIED {
+    for name in COPIED.into_iter().filter(|name| data.join(name).exists()) {
         std::fs::create_dir(copy.join(name))?;
         for entry in std::fs::read_dir(data.join(name))? {
             let entry = entry?;

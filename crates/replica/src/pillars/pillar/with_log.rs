@@ -20,7 +20,8 @@ use pentarchy_machine::pillar::NextEpoch;
 use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{
-    Backing as _, Barrier, Certificates, DurableStore, Entry, EntryLog as _, Kept, Then, Writer,
+    Backing as _, Barrier, Certificates, DurableStore, Entry, EntryLog as _, EpochStart, Kept,
+    Then, Writer,
 };
 use pentarchy_storage::log::Options;
 use std::net::TcpListener;
@@ -190,7 +191,7 @@ fn a_silent_pillar_sleeps_and_knows_later_what_was_durable() {
     bench.tell(ToPillar::Speak);
     let epoch = bench.group.membership.epoch.next();
     let membership = Arc::new(Membership { epoch, ..(*bench.group.membership).clone() });
-    bench.keeper.begin_epoch(membership.clone(), None, true).unwrap();
+    bench.keeper.begin_epoch(EpochStart::within(membership.clone(), None), true).unwrap();
     let verifier = verifier(&bench.group);
     let started = Started { core: Box::new(Outsider { rules: RULES }), effects: vec![message()] };
     bench.tell(ToPillar::Epoch(Box::new(NextEpoch { membership, verifier, started })));
