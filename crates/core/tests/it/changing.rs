@@ -11,10 +11,13 @@ use pentarchy_core::configuration::{
 };
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{Admission, Handover};
+use pentarchy_core::epochs::{Admission, Handover, Proof};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, Millis};
-use pentarchy_core::limits::{CHANGE_MILLIS_MAX, CONFIGURATIONS_MAX, READY_WAIT_MILLIS};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, Millis, ReplicaId};
+use pentarchy_core::limits::{
+    ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, CHANGE_MILLIS_MAX, CONFIGURATIONS_MAX, LINK_BYTES_MAX,
+    PROTOCOL_NAME_BYTES_MAX, READY_WAIT_MILLIS, REPLICAS_MAX,
+};
 use pentarchy_core::membership::{Life, PillarConfig};
 use pentarchy_core::ports::client::Outcome;
 use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
@@ -539,6 +542,36 @@ fn who_is_ready_shows_that_it_has_the_key_that_it_names() {
     }
     let signature = |of: &Ready| sign(&[7; 32], &of.statement(&client));
     assert!(!proves(client, Ready { possession: signature(&good), ..good }), "by another key");
+}
+
+/// What `docs/limits.md` says of the room that changes and the chain of proofs take.
+#[test]
+fn the_largest_group_keeps_to_the_limits() {
+    let member = |id: u32| {
+        let address = "a".repeat(ADDRESS_BYTES_MAX);
+        MemberEntry { id: MemberId(id), address, ..entry(0) }
+    };
+    let administrators = Administrators { threshold: 1, keys: vec![[1; 32]; ADMINISTRATORS_MAX] };
+    let next = Configuration {
+        number: 1,
+        protocol: "p".repeat(PROTOCOL_NAME_BYTES_MAX),
+        secret: Some(Digest::default()),
+        requests: RequestMeans::Session([1; 32]),
+        administrators,
+        members: (0..REPLICAS_MAX as u32).map(member).collect(),
+        ..first()
+    };
+    let needed = next.members.iter().map(|member| member.id).collect();
+    let change = Change { needed, ..change_of(&first(), |it| *it = next.clone()) };
+    let petition = Petition::Propose(Arc::new(change)).to_bytes();
+    assert!((20 << 10..24 << 10).contains(&petition.len()), "{}", petition.len());
+    let lives = vec![life(1); REPLICAS_MAX];
+    let handover =
+        Handover { epoch: Epoch(0), base: Default::default(), lives, next: Some(next.digest()) };
+    let signatures = (0..REPLICAS_MAX as u16).map(|id| (ReplicaId(id), Signature([0; 64])));
+    let link = Proof { handover, next: Some(Arc::new(next)), signatures: signatures.collect() };
+    let bytes = link.to_bytes().len();
+    assert!((24 << 10..28 << 10).contains(&bytes) && bytes < LINK_BYTES_MAX / 2, "{bytes}");
 }
 
 /// States are compared by their digests, whoever made them and when.

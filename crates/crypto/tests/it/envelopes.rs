@@ -4,11 +4,12 @@ use crate::{FakeDevices, draft, membership, replica_key};
 use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT, EIGHT_TORSION};
 use curve25519_dalek::edwards::EdwardsPoint;
 use curve25519_dalek::scalar::{Scalar, clamp_integer};
-use pentarchy_core::auth::Verifier;
+use pentarchy_core::auth::{Signature, Verifier};
+use pentarchy_core::change::{Petition, Ready};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, ReplicaId};
-use pentarchy_core::membership::Membership;
-use pentarchy_core::request::{Envelope, RequestAuth};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::membership::{Life, Membership};
+use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::{BadSessionKey, ClientSigner, request_statement};
@@ -316,4 +317,30 @@ fn the_same_statement_covers_both_modes() {
         request_statement(&domain, &digest),
         domain.statement("request").digest(&digest).finish()
     );
+}
+
+/// Whatever means clients have: a member signs, and its next key signs too.
+#[test]
+fn a_member_that_is_ready_shows_that_it_has_its_next_key() {
+    let (member, next, other) = (replica_key(1), client(1), client(2));
+    let signer = ClientSigner::signature(replica_key(1), membership().group_domain());
+    let sealed = |key: &KeyPair, named: [u8; 32]| {
+        let (epoch, change) = (Epoch(0), Digest::of(b"change"));
+        let life = Life::mac(Incarnation(1));
+        let possession = Signature([0; 64]);
+        let mut ready = Ready { epoch, change, signing: named, life, possession };
+        ready.possession = Signature(key.sign(&ready.statement(&member.client_id())));
+        let operation = Petition::Ready(ready).to_bytes();
+        let requests = vec![Request { number: 1, operation }];
+        signer.seal(Draft { client: member.client_id(), floor: 1, events: None, requests })
+    };
+    let good = sealed(&next, next.public());
+    let stolen = sealed(&next, other.public());
+    let no_key = sealed(&next, [0xff; 32]);
+    let modes = [RequestMode::Signature, RequestMode::Mac].map(|mode| verifier(mode, 0));
+    for verifier in modes.into_iter().chain([session_verifier(&Arc::default())]) {
+        assert!(verifier.envelope(&good), "{verifier:?}");
+        assert!(!verifier.envelope(&stolen) && !verifier.envelope(&no_key), "{verifier:?}");
+        assert!(!verifier.envelopes(&[&good, &stolen]), "{verifier:?}");
+    }
 }

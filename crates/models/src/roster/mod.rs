@@ -58,6 +58,9 @@
 //! - `folder-goes-when-not-pending`. A member drops the keys for a change only when the change is
 //!   void (another configuration, a withdrawal counted, or expired). A member that crashed executes
 //!   again from a snapshot in which the change is not pending yet, and others count it as ready.
+//! - `ready-for-ever`. A member says for one epoch that it is ready. Its device may lose its life
+//!   and be admitted by another one, and whoever sends the old request again has the next epoch
+//!   count on a device that is gone. With one faulty member, too few are left to admit another.
 //! - `waits-for-the-departed`. A removed member also exits when the next configuration is proved to
 //!   have ended. Its members may have exited before they told it that they hold the base.
 //! - `taken-before-settled`. This is an assumption. To have erased its keys frees a member for

@@ -11,12 +11,12 @@ const ENOUGH: u64 = 600;
 /// Where to begin for rules whose loss needs a rare scene. Every other rule is looked for from
 /// seed 0 on.
 const FIRST_SEEDS: &[(&str, u64)] = &[
-    ("later-proof-convinces", 2_000),
-    ("votes-before-state-is-durable", 9_200),
-    ("index-before-epoch", 1_800),
-    ("sealed-to-identity", 2_500),
-    ("folder-goes-when-not-pending", 18_500),
-    ("taken-before-settled", 3_400),
+    ("erases-before-durable", 900),
+    ("index-before-epoch", 2_300),
+    ("sealed-to-identity", 22_000),
+    ("folder-goes-when-not-pending", 28_600),
+    ("taken-before-settled", 2_000),
+    ("ready-for-ever", 16_900),
 ];
 
 fn model() -> &'static Model {

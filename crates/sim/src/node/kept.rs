@@ -41,16 +41,14 @@ const GROWTH_SEGMENTS: u64 = 2;
 /// Operations of a disk among which it fails.
 const OPERATIONS: u64 = 4;
 
-/// Operations that a job makes, about: among those the power fails.
-const fn operations(job: Job) -> u64 {
+/// Operations that a job makes, about, if so many links of the chain wait: among those the power
+/// fails.
+const fn operations(job: Job, links: u64) -> u64 {
     match job {
-        Job::Log => 4,
+        Job::Log => 4 + 5 * links,
         Job::States => 14,
     }
 }
-
-/// Operations by which a link of the chain is kept.
-const OPERATIONS_OF_LINK: u64 = 5;
 
 /// What goes wrong on a disk at any time: nothing but that the power tears what it interrupts.
 const FAULTS: Faults = Faults {
@@ -226,8 +224,7 @@ impl Kept {
             // What waits may just have been begun.
             let busy = stepped.is_busy(job) || (self.rng.percent(50) && stepped.begin(job));
             if busy && self.disk.stopped_in().is_none() {
-                let links = if job == Job::Log { self.links_waiting } else { 0 };
-                let operations = operations(job) + OPERATIONS_OF_LINK * links;
+                let operations = operations(job, self.links_waiting);
                 let operation = self.disk.operations() + self.rng.below(operations);
                 self.disk.choose(operation, Fate::Stops);
                 // It fails where it was stopped, and nobody is left to be told.

@@ -6,7 +6,6 @@
 //! cutting the log takes nothing of the chain. A link of which the log does not know yet was
 //! written just before a crash: it goes, since the epoch that ends with it has not ended here.
 
-use super::EpochStart;
 use crate::disk::{DiskError, Folder, read_all, remove_unfinished, write_whole};
 use crate::error::StorageError;
 use bytes::Bytes;
@@ -17,6 +16,30 @@ use pentarchy_core::ids::GroupId;
 use pentarchy_core::limits::LINK_BYTES_MAX;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::wire::{Malformed, Reader, Wire as _, Writer};
+use std::sync::Arc;
+
+/// The folder of the proofs by which configurations ended in a data folder.
+pub const CHAIN: &str = "chain";
+
+/// How an epoch began.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EpochStart {
+    /// The epoch.
+    pub membership: Arc<Membership>,
+    /// How the one before ended, unless it was the first under its configuration.
+    pub proof: Option<Proof>,
+    /// How the configurations ended that this replica has left since the epoch that was kept last,
+    /// oldest first.
+    pub links: Vec<Proof>,
+}
+
+impl EpochStart {
+    /// Under the configuration of the epoch before, or the first epoch of all.
+    #[must_use]
+    pub const fn within(membership: Arc<Membership>, proof: Option<Proof>) -> Self {
+        Self { membership, proof, links: Vec::new() }
+    }
+}
 
 /// What a link begins with.
 const MAGIC: &[u8; 8] = b"PENTLINK";

@@ -25,6 +25,7 @@ pub use certificates::Certificates;
 pub use describe::{Described, describe};
 pub use durable_store::{Backing, DurableStore, Then};
 pub use entry::{Entry, Mark, Needed};
+pub use links::{CHAIN, EpochStart};
 pub use look::{Newest, newest_state};
 pub use queue::Scrubs;
 pub use stepped::{Job, Stepped};
@@ -53,29 +54,6 @@ use std::sync::Arc;
 pub const LOG: &str = "log";
 /// The folder of the snapshots in a data folder.
 pub const SNAPSHOTS: &str = "snapshots";
-/// The folder of the proofs by which configurations ended in a data folder.
-pub const CHAIN: &str = "chain";
-
-/// How an epoch began.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EpochStart {
-    /// The epoch.
-    pub membership: Arc<Membership>,
-    /// How the one before ended, unless it was the first under its configuration.
-    pub proof: Option<Proof>,
-    /// How the configurations ended that this replica has left since the epoch that was kept last,
-    /// oldest first.
-    pub links: Vec<Proof>,
-}
-
-impl EpochStart {
-    /// Under the configuration of the epoch before, or the first epoch of all.
-    #[must_use]
-    pub const fn within(membership: Arc<Membership>, proof: Option<Proof>) -> Self {
-        Self { membership, proof, links: Vec::new() }
-    }
-}
-
 /// What was there when a replica started again.
 pub struct Past {
     /// The epoch that was going on.
