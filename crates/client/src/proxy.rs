@@ -37,7 +37,8 @@ pub trait ReplyListener: Send {
     fn done(&mut self, result: Result<Bytes, RequestError>);
 }
 
-/// See the [module](self). Cheap to clone; clones share the connection.
+/// Calls as BFT-SMaRt's `ServiceProxy` and `AsynchServiceProxy` have them (Bessani et al., DSN
+/// 2014, sections IV and V.B). Cheap to clone; clones share the connection.
 ///
 /// ```no_run
 /// # fn example(client: pentarchy_client::Client) -> Result<(), pentarchy_client::RequestError> {

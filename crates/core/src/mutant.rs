@@ -183,8 +183,6 @@ pub const MUTANTS: &[Mutant] = &[
         .unclaimed(),
     mutant("snapshots.wrong-states-stay", "states that turned out to be wrong stay in files")
         .unclaimed(),
-    mutant("chain.kept-in-memory", "a start reads the last link of the chain of proofs only"),
-    mutant("chain.written-after-epoch", "the log names an epoch before its link is durable"),
     mutant("kept.wrong-states-come-back", "states that turned out to be wrong are assembled again")
         .unclaimed(),
     mutant("kept.log-states-not-read", "a start passes over the states in the log"),

@@ -8,7 +8,6 @@ use pentarchy_core::epochs::Epochs;
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Life, Membership};
-use pentarchy_core::mutant;
 use pentarchy_core::protocol::{BadRecord, Memory, Rules};
 use pentarchy_core::service::Service;
 use pentarchy_core::snapshot::Snapshot;
@@ -60,7 +59,7 @@ pub enum Kept<D> {
     States(Box<dyn StateCache>, Option<Snapshot>),
     /// What it says. What was in its folder; none if that is new, and this incarnation of the
     /// device has certified nothing.
-    Log(D, Option<Past>),
+    Log(D, Option<Box<Past>>),
 }
 
 /// What decides it.
@@ -150,7 +149,7 @@ impl Beginning<'_> {
                 let certified = certified.map_err(BeginError::Device)?;
                 let newest =
                     past.snapshot().map(|newest| Base { slot: newest.slot, state: newest.digest });
-                let mut begun = self.resumed(service, past, &first)?;
+                let mut begun = self.resumed(service, *past, &first)?;
                 // The parts that speak have use for them.
                 let mine = if self.is_split { Certificates::default() } else { certified.clone() };
                 begun.store = Some(ObservedStore::new(DurableStore::new(disk, newest, mine)));
@@ -197,10 +196,7 @@ impl Beginning<'_> {
             installed.map_err(|_| BeginError::State(slot))?;
             executor.keep_earlier(snapshots.into_iter());
         }
-        let (membership, proof, mut links) = (self.membership.clone(), past.proof, past.links);
-        if mutant!("chain.kept-in-memory") {
-            links.drain(..links.len().saturating_sub(1));
-        }
+        let (membership, proof, links) = (self.membership.clone(), past.proof, past.links);
         let following = Epochs::resumed(self.me, self.life, membership, proof, links);
         let fetch = if whole { None } else { following.sources(first) };
         let Parts { core, pillar_cores } = self.parts(&following, fetch, memory);

@@ -41,7 +41,7 @@ impl fmt::Display for Halt {
             Self::Service(failure) => write!(f, "the service failed: {failure}"),
             Self::Storage(error) => write!(f, "the disk failed, and the replica stops: {error}"),
             Self::Removed(epoch) => {
-                write!(f, "the group goes on without this replica from epoch {epoch} on")
+                write!(f, "the group goes on without this replica from epoch {} on", epoch.0)
             }
             Self::Rewound { peer, seen, kept } => write!(
                 f,

@@ -107,7 +107,7 @@ fn open(
     match (storage, states) {
         (Some(Storage { kept, past, spool }), _) => {
             let writer = Writer::start(kept, Box::new(move || bells.written()))?;
-            Ok((Kept::Log(writer, past), spool.or(of_states)))
+            Ok((Kept::Log(writer, past.map(Box::new)), spool.or(of_states)))
         }
         (None, Some(States { snapshots, newest, .. })) => {
             Ok((Kept::States(Box::new(Cache::start(snapshots)?), newest), of_states))

@@ -100,3 +100,19 @@ impl From<io::Error> for Fatal {
         Self::Io(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::ids::{Epoch, Slot};
+
+    #[test]
+    fn only_a_removal_is_no_failure() {
+        let removed = Fatal::from(Halt::Removed(Epoch(3)));
+        assert!(removed.is_removal());
+        let text = "the group goes on without this replica from epoch 3 on";
+        assert_eq!(removed.to_string(), text);
+        let failures = [Halt::Install(Slot(3)).into(), io::Error::other("a socket").into()];
+        assert!(failures.iter().all(|failure: &Fatal| !failure.is_removal()));
+    }
+}

@@ -154,8 +154,10 @@ impl Replica {
         let thread = std::thread::Builder::new().name(format!("replica-{}", self.me.0)).spawn(
             move || {
                 let result = self.run(&seen);
-                if let Err(fatal) = &result {
-                    error!(%fatal, "the replica ends");
+                match &result {
+                    Err(removed) if removed.is_removal() => info!(%removed, "the replica ends"),
+                    Err(fatal) => error!(%fatal, "the replica ends"),
+                    Ok(()) => {}
                 }
                 result
             },

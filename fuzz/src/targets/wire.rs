@@ -163,7 +163,8 @@ fn petitions() -> [Petition; 4] {
     let (expects, attempt, life) = (Digest([7; 32]), 1, life(4));
     let (expires, needed) = (Millis(9), vec![MemberId(3)]);
     let change = Change { expects, attempt, expires, next: configuration(), needed };
-    let ready = Ready { epoch: Epoch(2), change: change.digest(), signing: [6; 32], life };
+    let (signing, possession) = ([6; 32], Signature([7; 64]));
+    let ready = Ready { epoch: Epoch(2), change: change.digest(), signing, life, possession };
     [
         Petition::Admit(Admission { epoch: Epoch(3), configuration: expects, life }),
         Petition::Propose(Arc::new(change)),

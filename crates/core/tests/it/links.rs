@@ -221,7 +221,7 @@ fn a_guide_that_started_again_leads_others_on() {
     let mut sleeper = replica(2, &group());
     for (round, link) in (1..).zip(&links) {
         let proofs = shown(&mut guide, 1, sleeper.membership().epoch.0);
-        assert_eq!(proofs, [link.clone()]);
+        assert_eq!(proofs, std::slice::from_ref(link));
         hear(&mut sleeper, 1, Message::Proofs(proofs));
         let mut out = Vec::new();
         sleeper.on_round(Millis(0), &mut out);

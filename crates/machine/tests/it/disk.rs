@@ -4,6 +4,7 @@ use crate::bench::{client, disk};
 use bytes::Bytes;
 use pentarchy_core::erased::CoreEffect;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_machine::Disk;

@@ -164,7 +164,7 @@ impl Group {
     pub fn reopen<const KIND: u8>(&mut self, disk: &SlowDisk) -> SlowDisk {
         let me = ReplicaId(2);
         let (disk, past) = disk.reopened(identity(me), &membership());
-        self.replicas[2] = replica::<KIND>(me, Kept::Log(disk.clone(), Some(past)));
+        self.replicas[2] = replica::<KIND>(me, Kept::Log(disk.clone(), Some(Box::new(past))));
         disk
     }
 

@@ -14,8 +14,8 @@ use pentarchy_console::patient::read_fault;
 use pentarchy_console::stop::stop_signal;
 use pentarchy_console::{complain, say};
 use pentarchy_core::ids::ReplicaId;
-use pentarchy_replica::Listen;
 use pentarchy_replica::fault::FaultSwitch;
+use pentarchy_replica::{Fatal, Listen};
 use pentarchy_storage::forgetful::Forgetful;
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::quota::Quota;
@@ -102,14 +102,20 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
         }
     }
     let lost = !counter_is_well();
-    match running.stop() {
-        Err(fatal) if fatal.is_removal() => {
-            say(&format!("{fatal}. This process has nothing more to do, and ends"));
-            return Ok(());
+    outcome(running.stop(), lost)
+}
+
+/// How the command ends. That the group goes on without this replica is no failure.
+fn outcome(ended: Result<(), Fatal>, counter_lost: bool) -> Outcome {
+    match ended {
+        Err(removed) if removed.is_removal() => {
+            say(&format!("{removed}. This process has nothing more to do, and ends"));
+            Ok(())
         }
-        ended => ended.map_err(|fatal| Failure::Internal(fatal.to_string()))?,
+        Err(fatal) => Err(Failure::Internal(fatal.to_string())),
+        Ok(()) if counter_lost => Err(Failure::Internal(COUNTER_LOST.to_owned())),
+        Ok(()) => Ok(()),
     }
-    if lost { Err(Failure::Internal(COUNTER_LOST.to_owned())) } else { Ok(()) }
 }
 
 /// What writes down what a survivor of a lost group has: beside its keys, or else in its data
@@ -172,4 +178,22 @@ pub fn no_metrics(error: std::io::Error) -> Failure {
 
 fn usage(error: node::StartError) -> Failure {
     Failure::Usage(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::ids::{Epoch, Slot};
+    use pentarchy_replica::Halt;
+
+    #[test]
+    fn a_replica_that_was_removed_ends_well() {
+        let code = |ended: Result<(), Fatal>, lost| {
+            outcome(ended, lost).err().map_or(0, |failure| failure.code())
+        };
+        let removed = || Err(Halt::Removed(Epoch(3)).into());
+        assert_eq!((code(removed(), false), code(removed(), true)), (0, 0));
+        assert_eq!((code(Ok(()), false), code(Ok(()), true)), (0, 3));
+        assert_eq!(code(Err(Halt::Install(Slot(3)).into()), false), 3);
+    }
 }

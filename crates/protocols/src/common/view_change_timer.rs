@@ -11,7 +11,7 @@
 //! twice the time; so after finitely many the time of enough replicas is long enough. A view that
 //! did not fail was long enough: the next one gets as much, and at least twice the shortest time.
 //! The time becomes shorter again with each checkpoint of a view that served whom it found waiting,
-//! and with each [`CALM_MILLIS`] without a failure, so that what one outage taught does not slow
+//! and with each `CALM_MILLIS` without a failure, so that what one outage taught does not slow
 //! the next failover down for ever.
 
 use pentarchy_core::ids::{Millis, Slot};

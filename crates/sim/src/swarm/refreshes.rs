@@ -9,6 +9,17 @@ use pentarchy_core::ids::ReplicaId;
 /// Of how many worlds, in percent.
 const WORLDS_PERCENT: u32 = 15;
 
+/// In how many of those with disks, in percent, one member is away for long.
+const LAGGARDS_PERCENT: u32 = 25;
+
+/// When administrators want something of a group in which a member is away: a configuration waits
+/// for two seconds for that one.
+const BEHIND_ITS_BACK: [Micros; 2] = [200_000, 4_200_000];
+
+/// When the others lose power then, and when it is back.
+const OTHERS_STOP: Micros = 7_500_000;
+const LAGGARD_RETURNS: Micros = 9_000_000;
+
 /// The ways to go about it are numbered from 1 to this.
 pub(super) const WAYS_MAX: u64 = 1_000_000;
 
@@ -29,6 +40,9 @@ impl Options {
             let liar = ReplicaId(rng.below(self.n as u64) as u16);
             self.byzantine.push((liar, vec![Behaviour::Usurp { rate_ppm: 400_000 }]));
         }
+        if has_disks && rng.percent(LAGGARDS_PERCENT) {
+            return self.draw_laggard(rng);
+        }
         for _ in 0..rng.range(1, 3) {
             let at = rng.below(self.heal_at);
             self.disturbances.push((at, Disturbance::Refresh(rng.range(1, WAYS_MAX))));
@@ -42,6 +56,29 @@ impl Options {
             if has_disks {
                 self.draw_stops_after(at, rng);
             }
+        }
+    }
+
+    /// Has one member be away while the group goes through more than one configuration, and all
+    /// others lose power behind that: what they can lead it on with, they have from their disks.
+    fn draw_laggard(&mut self, rng: &mut Rng) {
+        self.heal_at = self.heal_at.max(LAGGARD_RETURNS + 500_000);
+        let laggard = ReplicaId(rng.below(self.n as u64) as u16);
+        let target = Target::Replica(laggard);
+        let isolate =
+            Disturbance::Isolate { target, hears: false, clients: true, lasts: LAGGARD_RETURNS };
+        self.disturbances.push((0, isolate));
+        for at in BEHIND_ITS_BACK {
+            self.disturbances.push((at, Disturbance::Refresh(rng.range(1, WAYS_MAX))));
+        }
+        for other in (0..self.n as u16).map(ReplicaId).filter(|other| *other != laggard) {
+            let stop = Disturbance::Stop {
+                target: Target::Replica(other),
+                failure: Failure::Power,
+                points: rng.below(12),
+                lasts: rng.below(300_000),
+            };
+            self.disturbances.push((OTHERS_STOP + rng.below(700_000), stop));
         }
     }
 

@@ -51,7 +51,8 @@ impl<'a> World<'a> {
             is_split: false,
         };
         let asks = past.is_some();
-        let disk = |kept: &SharedKept| machine::Kept::Log(KeptDisk(kept.clone()), past);
+        let disk =
+            |kept: &SharedKept| machine::Kept::Log(KeptDisk(kept.clone()), past.map(Box::new));
         let keeps = kept.as_ref().map_or(machine::Kept::Nothing, disk);
         let begun = beginning.begin(self.service(id, &journal), keeps);
         let begun = begun.unwrap_or_else(|why| panic!("{id} cannot begin: {why}"));
