@@ -14,6 +14,9 @@
 //! in exactly one place. At most one mutant is on at a time: `with` for the calling thread, so
 //! that simulations side by side can run different ones, `choose` for all other threads.
 
+#[cfg(feature = "mutants")]
+mod switch;
+
 /// Whether the seeded bug of this name is on.
 #[macro_export]
 macro_rules! mutant {
@@ -46,6 +49,9 @@ pub enum Finder {
     /// The specification, which refuses what replicas do in worlds that were recorded for it:
     /// `cargo xtask spec --runs`. Nothing need have gone wrong in them.
     Specification,
+    /// A randomized model test of its module, in which nothing was arranged for it: the module is
+    /// in no simulated world yet.
+    Model,
     /// Nobody for certain: its protocol is young, or random worlds hit it too seldom. It is hunted
     /// by name only, and nothing is claimed of what finds it.
     Nobody,
@@ -66,6 +72,10 @@ impl Mutant {
 
     const fn specified(self) -> Self {
         Self { finder: Finder::Specification, ..self }
+    }
+
+    const fn modelled(self) -> Self {
+        Self { finder: Finder::Model, ..self }
     }
 
     const fn unclaimed(self) -> Self {
@@ -642,6 +652,26 @@ pub const MUTANTS: &[Mutant] = &[
         "a checkpoint has a collection as it was before elements changed",
     ),
     mutant("kv.deadline-not-restored", "keys of a transferred state have no deadlines"),
+    mutant("olympus.longest-report", "the longest report is enough, whoever else denies it")
+        .modelled(),
+    mutant("olympus.takes-any-incarnation", "who lost its log in a configuration reports of it")
+        .modelled(),
+    mutant("olympus.takes-any-base", "a report's base needs no signatures").modelled(),
+    mutant("olympus.hears-strangers", "anybody reports for a member").modelled(),
+    mutant(
+        "olympus.issues-unheld",
+        "a configuration begins before its members hold what it inherits",
+    )
+    .modelled(),
+    mutant("olympus.holds-in-any-life", "who lost its log since it said that it holds, counts on")
+        .modelled(),
+    mutant("olympus.issues-twice", "a configuration that is issued does not end its attempts")
+        .modelled(),
+    mutant("olympus.keeps-accuser", "who accuses is as good a candidate as before").modelled(),
+    mutant("olympus.drops-choices", "a choice that failed once is never made again").modelled(),
+    mutant("olympus.report-not-noted", "a checkpoint lacks the reports of a wedge").modelled(),
+    mutant("olympus.issues-under-lease", "a configuration begins while a tail may still read")
+        .modelled(),
 ];
 
 /// The place of a name in [`MUTANTS`].
@@ -685,69 +715,6 @@ pub const fn is_on(_index: usize) -> bool {
 
 #[cfg(feature = "mutants")]
 pub use switch::{choose, is_on, times_reached, with};
-
-#[cfg(feature = "mutants")]
-mod switch {
-    use super::MUTANTS;
-    use core::cell::Cell;
-    use core::sync::atomic::{AtomicUsize, Ordering};
-
-    /// What no index is.
-    const NONE: usize = usize::MAX;
-
-    static PROCESS: AtomicUsize = AtomicUsize::new(NONE);
-
-    std::thread_local! {
-        static THREAD: Cell<Option<usize>> = const { Cell::new(None) };
-        static REACHED: Cell<u64> = const { Cell::new(0) };
-    }
-
-    /// Whether the mutant at this place of the list is on, here and now.
-    #[must_use]
-    pub fn is_on(index: usize) -> bool {
-        let is_on = THREAD.get().unwrap_or_else(|| PROCESS.load(Ordering::Relaxed)) == index;
-        if is_on {
-            REACHED.set(REACHED.get() + 1);
-        }
-        is_on
-    }
-
-    /// How often this thread has come to the code of a mutant that was on. What a mutant changes
-    /// need not have mattered each time: a condition that it breaks may have been true anyway.
-    #[must_use]
-    pub fn times_reached() -> u64 {
-        REACHED.get()
-    }
-
-    fn find(name: Option<&str>) -> Option<usize> {
-        let Some(name) = name else { return Some(NONE) };
-        MUTANTS.iter().position(|mutant| mutant.name == name)
-    }
-
-    /// Runs with this mutant, or with none, on this thread; what was on before comes back, also
-    /// after a panic.
-    ///
-    /// # Panics
-    /// If there is no such mutant.
-    pub fn with<R>(name: Option<&str>, run: impl FnOnce() -> R) -> R {
-        struct Back(Option<usize>);
-        impl Drop for Back {
-            fn drop(&mut self) {
-                THREAD.set(self.0);
-            }
-        }
-        let index = find(name).unwrap_or_else(|| panic!("no mutant is called {name:?}"));
-        let _back = Back(THREAD.replace(Some(index)));
-        run()
-    }
-
-    /// Switches this mutant on, or all off, for every thread that has not chosen [`with`]. False,
-    /// and nothing happens, if there is no such mutant.
-    #[must_use]
-    pub fn choose(name: Option<&str>) -> bool {
-        find(name).map(|index| PROCESS.store(index, Ordering::Relaxed)).is_some()
-    }
-}
 
 #[cfg(test)]
 mod tests {

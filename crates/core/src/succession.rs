@@ -8,13 +8,17 @@
 //! that the authority says it, and that the batches at hand are those that it names.
 //!
 //! Some things are not there yet, and no protocol that is in use may rest on them:
-//! - A report holds no evidence that the epoch certified the state that it names as its base. A
-//!   faulty member can name any state.
+//! - A signed report holds no evidence that the epoch certified the state that it names as its base
+//!   ([`MarkCertificate`] is that evidence). A faulty member can name any state.
 //! - Nothing bounds the times of inherited batches. The group's clock goes on from the latest one.
 //! - There is no prepare phase: the authority names the next epoch in one step, from the reports,
 //!   when this one has stopped.
 //! - Only the lives of devices change from one epoch to the next. The authority can name no other
 //!   members, and no other keys.
+
+mod mark;
+
+pub use mark::{Mark, MarkCertificate, empty_history, longer_history};
 
 use crate::auth::{Signature, Verifier};
 use crate::batch::{Batch, Proposal};

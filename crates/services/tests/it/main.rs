@@ -4,6 +4,7 @@ mod commands;
 mod expiry;
 mod model;
 mod null;
+mod olympus;
 mod sections;
 mod session;
 mod support;

@@ -123,6 +123,8 @@ struct Report<'a> {
     /// Not hunted: tests that were written for them find them.
     scheduled: Vec<&'a str>,
     specified: Vec<&'a str>,
+    /// Not hunted: a model test of their module finds them.
+    modelled: Vec<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -176,7 +178,7 @@ impl<'a> Report<'a> {
         };
         let (unclaimed, explored, scheduled) =
             (by(Finder::Nobody), by(Finder::Explorer), by(Finder::Schedule));
-        let specified = by(Finder::Specification);
+        let (specified, modelled) = (by(Finder::Specification), by(Finder::Model));
         Self {
             starts: plan.starts,
             seeds_max: plan.seeds_max,
@@ -186,7 +188,8 @@ impl<'a> Report<'a> {
                 + unclaimed.len()
                 + explored.len()
                 + scheduled.len()
-                + specified.len(),
+                + specified.len()
+                + modelled.len(),
             caught: hunted.len() - missed.len(),
             mutants: hunted.iter().map(line).collect(),
             missed,
@@ -195,6 +198,7 @@ impl<'a> Report<'a> {
             explored,
             scheduled,
             specified,
+            modelled,
         }
     }
 
@@ -243,6 +247,7 @@ impl<'a> Report<'a> {
             ("`explore` finds these", &self.explored),
             ("tests written for them find these", &self.scheduled),
             ("`cargo xtask spec --runs` finds these", &self.specified),
+            ("model tests of their modules find these", &self.modelled),
         ];
         let count = self.known - self.mutants.len();
         let named = groups
