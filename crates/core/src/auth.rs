@@ -123,6 +123,15 @@ impl Wire for Signature {
     }
 }
 
+impl Wire for Checksum {
+    fn encode(&self, to: &mut Writer) {
+        to.array(&self.0);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        from.array().map(Self)
+    }
+}
+
 impl fmt::Debug for AuthTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -155,9 +164,9 @@ impl Wire for AuthTag {
                 to.u8(3);
                 mac.encode(to);
             }
-            Self::Checksum(Checksum(sum)) => {
+            Self::Checksum(sum) => {
                 to.u8(4);
-                to.array(sum);
+                sum.encode(to);
             }
             Self::Vector(macs) => {
                 to.u8(5);
@@ -171,7 +180,7 @@ impl Wire for AuthTag {
             1 => from.array().map(Self::Signature),
             2 => Ui::decode(from).map(Self::Usig),
             3 => TrustedMac::decode(from).map(Self::Mac),
-            4 => from.array().map(|sum| Self::Checksum(Checksum(sum))),
+            4 => Checksum::decode(from).map(Self::Checksum),
             5 => MacVector::decode(from).map(Self::Vector),
             _ => Err(Malformed),
         }

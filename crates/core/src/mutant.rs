@@ -379,6 +379,11 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("modsmart.cut-locks", "locks are lost with the log below a checkpoint"),
     mutant("modsmart.leaving-not-in-log", "that a view was left is not in the log"),
     mutant("modsmart.entry-not-in-log", "how a view was entered is not in the log"),
+    mutant("modsmart-cft.decides-below-quorum", "one ACCEPT less than a majority decides"),
+    mutant("modsmart-cft.lowest-lock-wins", "a view takes over the lock of the lowest view"),
+    mutant("modsmart-cft.lock-needs-witnesses", "a view forgets a lock that few others show"),
+    mutant("modsmart-cft.accepts-before-durable", "an ACCEPT does not wait for the log"),
+    mutant("modsmart-cft.proposal-is-no-lock", "a primary does not lock what it proposes"),
     mutant("ingress.mac-not-checked", "a replica believes every trusted MAC that it receives"),
     mutant("hybrid-pbft.mac-of-anyone", "a trusted MAC counts for whoever is named beside it")
         .scheduled(),

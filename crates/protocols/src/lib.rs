@@ -8,6 +8,8 @@
 //! | `pbft-tentative` | `3f + 1` | `pbft` that executes before the third phase |
 //! | `hybrid-pbft` | `3f + 1` | `pbft` whose votes are trusted MACs |
 //! | `modsmart` | `3f + 1` | three phases; votes are not signed |
+//! | `modsmart-cft` | `2f + 1` | `modsmart` for replicas that crash and never lie: two phases |
+//! | `modsmart-serial` | `3f + 1` | `modsmart` that orders one slot at a time and signs ACCEPTs; for benchmarks |
 //! | `hybster` | `2f + 1` | two phases |
 //! | `hybster-pillars` | `2f + 1` | several side by side, each with a part of the order |
 //! | `pbft-pillars` | `3f + 1` | several side by side, each with a part of the order |
@@ -54,6 +56,8 @@ pub static PROTOCOLS: &[&Descriptor] = &[
     &pbft::TENTATIVE,
     &pbft::HYBRID,
     &modsmart::DESCRIPTOR,
+    &modsmart::CRASH,
+    &modsmart::SERIAL,
     &hybster::DESCRIPTOR,
     &HYBSTER_PILLARS,
     &PBFT_PILLARS,

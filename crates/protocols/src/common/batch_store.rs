@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::batch::{Batch, Item, Proposal};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::Slot;
+use pentarchy_core::ids::{Millis, Slot};
 use pentarchy_core::limits::{BATCH_BYTES_MAX, BATCH_REQUESTS_MAX};
 use pentarchy_core::request::Envelope;
 
@@ -59,6 +59,12 @@ pub enum Missing {
     Envelopes(Vec<Digest>),
 }
 
+/// What a slot orders that nobody needs: nothing, at a time that has passed.
+#[must_use]
+pub fn null() -> Arc<Proposal> {
+    Arc::new(Proposal::new(Millis(0), Vec::new()))
+}
+
 impl BatchStore {
     /// Whether to arm the timer after which missing envelopes are asked for.
     pub const fn start_timer(&mut self) -> bool {
@@ -79,6 +85,15 @@ impl BatchStore {
             Body { slot, proposal: None, batch: None, fetched, oversize: false, kept: None }
         });
         body.slot = body.slot.max(slot);
+    }
+
+    /// The same of a batch that a view takes over: that of [no request](null) everyone knows.
+    pub fn want_or_know(&mut self, slot: Slot, digest: Digest) {
+        self.want(slot, digest);
+        let nothing = null();
+        if digest == nothing.digest() {
+            self.offer(&nothing, |_| None);
+        }
     }
 
     /// Whether a batch is wanted and not whole.

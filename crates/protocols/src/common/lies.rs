@@ -41,6 +41,23 @@ pub fn keep<K: Ord + Clone, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
     }
 }
 
+/// Sets of VIEW-CHANGEs that a lying primary chooses among.
+const SETS_MAX: usize = 16;
+
+/// Of how many replicas it makes such sets.
+const SETS_OF_MAX: usize = 16;
+
+/// Sets of so many of the `n` replicas of which it has what it needs, as masks.
+#[must_use]
+pub fn sets(known: impl Iterator<Item = ReplicaId>, n: usize, size: usize) -> Vec<u64> {
+    let authors: u64 = known.fold(0, |mask, id| mask | 1 << (id.0 % 64));
+    if (authors.count_ones() as usize) < size {
+        return Vec::new();
+    }
+    let fits = |set: &u64| set & !authors == 0 && set.count_ones() as usize == size;
+    (1..1u64 << n.min(SETS_OF_MAX)).filter(fits).take(SETS_MAX).collect()
+}
+
 /// How many of the last proposals of a view a liar changes.
 const REWRITTEN_MAX: usize = 4;
 
@@ -189,6 +206,13 @@ impl<S: Vouched + Ord> Hearsay<S> {
     ) -> impl Iterator<Item = (ReplicaId, (View, Signature))> {
         let asks = self.asks.iter().filter(move |(id, ask)| **id != me && ask.0 >= view);
         asks.map(|(id, ask)| (*id, *ask))
+    }
+
+    /// Views worth lying about: the one that others are in, and the ones around it.
+    #[must_use]
+    pub fn views(&self) -> BTreeSet<View> {
+        let high = self.highest;
+        [View(0), View(high.0.saturating_sub(1)), high, high.next()].into_iter().collect()
     }
 
     /// From how many envelopes a lying primary chooses.

@@ -21,6 +21,7 @@ pub mod primary_monitor;
 pub mod record;
 pub mod reply_quota;
 pub mod request_queue;
+pub mod seal;
 pub mod slots_to_fill;
 pub mod timer;
 pub mod usig;

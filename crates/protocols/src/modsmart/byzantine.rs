@@ -36,13 +36,14 @@ mod leaving;
 
 use super::message::{Message, Shared};
 use super::statements::STATEMENTS;
+use super::variant::{Variant, Windowed};
 use crate::common::certificate::CheckpointProof;
-use crate::common::lies::{Told, false_state};
+use crate::common::lies::{Told, false_state, sets};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
 use knowledge::Knowledge;
 use leaving::VIEW_CHANGES;
 use pentarchy_core::Bytes;
@@ -59,24 +60,28 @@ use pentarchy_core::request::Envelope;
 const VOTES: [&str; 7] =
     ["write", "write-signed", "write-other", "accept", "accept-other", "decided", "decided-other"];
 
-/// Sets of VIEW-CHANGEs that a lying primary chooses among.
-const SETS_MAX: usize = 16;
-
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Byzantine {
+pub struct Byzantine<V: Variant<Seal = Signature> = Windowed> {
     me: ReplicaId,
     membership: Membership,
     knows: Knowledge,
     told: Told,
+    variant: PhantomData<V>,
 }
 
-impl Byzantine {
+impl<V: Variant<Seal = Signature>> Byzantine<V> {
     /// A liar that has heard nothing.
     #[must_use]
     pub fn new(me: ReplicaId, membership: &Membership) -> Self {
         let knows = Knowledge::at(membership.base, membership.quorums());
-        Self { me, membership: membership.clone(), knows, told: Told::default() }
+        Self {
+            me,
+            membership: membership.clone(),
+            knows,
+            told: Told::default(),
+            variant: PhantomData,
+        }
     }
 
     /// The same behind the interface.
@@ -87,12 +92,6 @@ impl Byzantine {
 
     fn leads(&self, view: View) -> bool {
         self.membership.primary(view) == self.me
-    }
-
-    /// Views worth lying about: the one that others are in, and the ones around it.
-    fn views(&self) -> BTreeSet<View> {
-        let high = self.knows.heard.highest;
-        [View(0), View(high.0.saturating_sub(1)), high, high.next()].into_iter().collect()
     }
 
     fn add_proposals(&self, view: View, lies: &mut Vec<Lie>) {
@@ -132,10 +131,7 @@ impl Byzantine {
     /// Sets of so many of the VIEW-CHANGEs for a view, as masks of their authors.
     fn sets(&self, view: View, size: usize) -> Vec<u64> {
         let known = self.knows.changes.range((view, ReplicaId(0))..=(view, ReplicaId(u16::MAX)));
-        let authors: u64 = known.fold(0, |mask, ((_, id), _)| mask | 1 << (id.0 % 64));
-        let n = self.membership.n().min(10) as u32;
-        let fits = |set: &u64| set & !authors == 0 && set.count_ones() as usize == size;
-        (1..1u64 << n).filter(fits).take(SETS_MAX).collect()
+        sets(known.map(|((_, id), _)| *id), self.membership.n(), size)
     }
 
     fn add_openings(&self, view: View, lies: &mut Vec<Lie>) {
@@ -156,7 +152,7 @@ impl Byzantine {
     }
 
     /// What a lie says, and how it must convince.
-    fn compose(&self, lie: &Lie, hand: &mut dyn Hand) -> Option<Message> {
+    fn compose(&self, lie: &Lie, hand: &mut dyn Hand) -> Option<Message<V>> {
         let Lie { kind, view, slot, choice } = *lie;
         Some(match kind {
             kind if kind.starts_with("propose") => {
@@ -175,7 +171,7 @@ impl Byzantine {
         })
     }
 
-    fn vote(&self, kind: &str, view: View, slot: Slot) -> Option<Message> {
+    fn vote(&self, kind: &str, view: View, slot: Slot) -> Option<Message<V>> {
         let right = self.knows.slots(view).find(|(at, _)| *at == slot)?.1;
         let batch: Digest =
             if kind.ends_with("other") { self.knows.heard.other_batch(right)? } else { right };
@@ -198,9 +194,9 @@ impl Byzantine {
     }
 }
 
-impl Forger for Byzantine {
+impl<V: Variant<Seal = Signature>> Forger for Byzantine<V> {
     fn hear(&mut self, wire: &Bytes) {
-        let Ok((author, tag, message)) = decode::<Message>(wire) else { return };
+        let Ok((author, tag, message)) = decode::<Message<V>>(wire) else { return };
         if self.membership.contains(author) {
             self.knows.note(self.me, author, &tag, &message);
         }
@@ -212,7 +208,7 @@ impl Forger for Byzantine {
 
     fn lies(&self) -> Vec<Lie> {
         let mut lies = Vec::new();
-        for view in self.views() {
+        for view in self.knows.heard.views() {
             if self.leads(view) && (view == View(0) || self.knows.openings.contains_key(&view)) {
                 self.add_proposals(view, &mut lies);
             }

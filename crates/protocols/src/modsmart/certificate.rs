@@ -5,7 +5,9 @@ use super::claims::{Claims, SLOTS_MAX};
 use super::signed_writes::{SignedWrites, validate_proofs};
 use super::start::{Left, Start};
 use super::statements::STATEMENTS;
+use super::variant::Variant;
 use crate::common::certificate::{Check, CheckpointProof};
+use crate::common::seal::Seal;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Signature;
@@ -23,18 +25,14 @@ pub const fn members_needed(quorums: Quorums) -> usize {
     quorums.n - quorums.f
 }
 
-/// Checks that a quorum vouches for a state.
-fn validate_checkpoint(proof: &CheckpointProof, check: Check<'_>) -> Result<(), Reject> {
-    STATEMENTS.validate_checkpoint(proof, check, check.membership.quorums().byzantine_quorum())
-}
-
 /// By which a replica leaves all lower views: the paper's STOPDATA. Its signature covers the
 /// claims; what proves them is checked by whoever gets it, and any proof will do.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ViewChange {
     /// What it claims.
     pub claims: Claims,
-    /// `f + 1` replicas that asked for this view or a higher one.
+    /// `f + 1` replicas that asked for this view or a higher one. Nobody where nobody lies: there
+    /// the word of its author is enough.
     pub requests: Vec<(ReplicaId, (View, Signature))>,
     /// Proof of the stable checkpoint.
     pub checkpoint: CheckpointProof,
@@ -47,13 +45,14 @@ impl ViewChange {
     ///
     /// # Errors
     /// The first thing that is wrong.
-    pub fn validate(&self, check: Check<'_>) -> Result<(), Reject> {
+    pub fn validate<V: Variant>(&self, check: Check<'_>) -> Result<(), Reject> {
         let Self { claims, requests, checkpoint, proofs } = self;
         if !claims.are_orderly() {
             return Err(Reject::OutOfBounds);
         }
-        let weak = check.membership.quorums().weak();
-        check.quorum(requests, weak, |author, (view, signature)| {
+        let quorums = check.membership.quorums();
+        let asked = if V::WRITES { quorums.weak() } else { 0 };
+        check.quorum(requests, asked, |author, (view, signature)| {
             let statement = STATEMENTS.request_view_change(&check.domain, *view);
             *view >= claims.view && check.verifier.signature(author, &statement, &signature.0)
         })?;
@@ -63,7 +62,7 @@ impl ViewChange {
         if checkpoint.slot != claims.stable || !proofs.iter().all(of_lock) {
             return Err(Reject::BadCertificate);
         }
-        validate_checkpoint(checkpoint, check)?;
+        STATEMENTS.validate_checkpoint(checkpoint, check, V::quorum(quorums))?;
         validate_proofs(proofs, check)
     }
 }
@@ -87,25 +86,25 @@ impl Wire for ViewChange {
 
 /// A VIEW-CHANGE inside a NEW-VIEW, without its proofs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Member {
+pub struct Member<S = Signature> {
     /// Who left.
     pub author: ReplicaId,
-    /// Its signature of the claims.
-    pub signature: Signature,
+    /// By what its claims convince.
+    pub seal: S,
     /// What it claims.
     pub claims: Arc<Claims>,
 }
 
-impl Wire for Member {
+impl<S: Seal> Wire for Member<S> {
     fn encode(&self, to: &mut Writer) {
         self.author.encode(to);
-        self.signature.encode(to);
+        self.seal.encode(to);
         self.claims.encode(to);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             author: ReplicaId::decode(from)?,
-            signature: Signature::decode(from)?,
+            seal: S::decode(from)?,
             claims: Arc::new(Claims::decode(from)?),
         })
     }
@@ -115,24 +114,24 @@ impl Wire for Member {
 /// replicas, or of more, and what proves the locks that bind. Everyone computes the same base and
 /// list from it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct NewView {
+pub struct NewView<S = Signature> {
     /// The view.
     pub view: View,
     /// Distinct members.
-    pub members: Vec<Member>,
+    pub members: Vec<Member<S>>,
     /// Proof of the highest stable checkpoint that they claim.
     pub checkpoint: CheckpointProof,
     /// The signed WRITEs for the locks that bind.
     pub proofs: Vec<SignedWrites>,
 }
 
-impl NewView {
+impl<S: Seal> NewView<S> {
     /// What the members claim, taken together; none if that leaves a slot open.
     #[must_use]
-    pub fn start(&self, quorums: Quorums) -> Option<Start> {
+    pub fn start<V: Variant>(&self, quorums: Quorums) -> Option<Start> {
         let members: Vec<Left<'_>> =
             self.members.iter().map(|it| (it.author, &*it.claims)).collect();
-        Start::of(&members, &self.proofs, quorums)
+        Start::of::<V>(&members, &self.proofs, quorums)
     }
 
     /// What its signature covers: everything.
@@ -145,7 +144,7 @@ impl NewView {
     ///
     /// # Errors
     /// The first thing that is wrong.
-    pub fn validate(&self, check: Check<'_>) -> Result<(), Reject> {
+    pub fn validate<V: Variant<Seal = S>>(&self, check: Check<'_>) -> Result<(), Reject> {
         let quorums = check.membership.quorums();
         let mut seen = ReplicaSet::EMPTY;
         for member in &self.members {
@@ -154,26 +153,26 @@ impl NewView {
             }
         }
         validate_proofs(&self.proofs, check)?;
-        let start = self.start(quorums).ok_or(Reject::BadCertificate)?;
+        let start = self.start::<V>(quorums).ok_or(Reject::BadCertificate)?;
         if seen.len() < members_needed(quorums) || self.checkpoint.slot != start.base {
             return Err(Reject::BadCertificate);
         }
-        validate_checkpoint(&self.checkpoint, check)
+        STATEMENTS.validate_checkpoint(&self.checkpoint, check, V::quorum(quorums))
     }
 
-    fn is_good(&self, member: &Member, check: Check<'_>) -> bool {
-        let Member { author, signature, claims } = member;
+    fn is_good(&self, member: &Member<S>, check: Check<'_>) -> bool {
+        let Member { author, seal, claims } = member;
         let of_view = claims.view == self.view
             || claims.view < self.view && mutant!("modsmart.collect-names-no-view");
         let statement = claims.statement(&check.domain);
         of_view
             && claims.are_orderly()
             && check.membership.contains(*author)
-            && check.verifier.signature(*author, &statement, &signature.0)
+            && seal.is_good(&check, *author, &statement)
     }
 }
 
-impl Wire for NewView {
+impl<S: Seal> Wire for NewView<S> {
     fn encode(&self, to: &mut Writer) {
         self.view.encode(to);
         to.sequence(&self.members);

@@ -4,6 +4,7 @@
 
 use super::record::Record;
 use super::replica::ModSmart;
+use super::variant::Variant;
 use crate::common::frame::hooks::LogCompaction;
 use alloc::vec::Vec;
 use pentarchy_core::digest::Digest;
@@ -11,7 +12,7 @@ use pentarchy_core::ids::Slot;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Effects;
 
-impl LogCompaction for ModSmart {
+impl<V: Variant> LogCompaction for ModSmart<V> {
     fn persist_again(&mut self, out: &mut Effects<Self>) {
         if let Some(opening) = &self.opening {
             out.persist(Record::Enter(opening.clone()));
@@ -26,7 +27,7 @@ impl LogCompaction for ModSmart {
     }
 }
 
-impl ModSmart {
+impl<V: Variant> ModSmart<V> {
     fn persist_slot(&mut self, slot: Slot, out: &mut Effects<Self>) {
         let view = self.frame.entered;
         let Some(state) = self.window.get(slot) else { return };
@@ -38,9 +39,15 @@ impl ModSmart {
             self.frame.persist_body(slot, &batch, out);
             out.persist(Record::Write { view, slot, batch, signed: false });
         }
-        if let Some(batch) = wrote {
-            self.persist_write(slot, batch, signed, out);
+        let proposed = wrote.filter(|_| self.frame.leads(view) && slot > self.start.end());
+        let is_whole = proposed
+            .is_some_and(|batch| self.persist_proposal(slot, batch, signed && V::WRITES, out));
+        if let Some(batch) = wrote.filter(|_| V::WRITES && !is_whole) {
+            self.frame.persist_body(slot, &batch, out);
+            out.persist(Record::Write { view, slot, batch, signed });
         }
+        // Where nobody writes, to propose is to lock.
+        let lock = lock.filter(|_| V::WRITES || !is_whole);
         if let Some(lock) = lock.filter(|_| !mutant!("modsmart.cut-locks")) {
             self.frame.persist_body(slot, &lock.batch, out);
             out.persist(Record::Lock { slot, lock });
@@ -51,20 +58,19 @@ impl ModSmart {
         }
     }
 
-    /// What this replica wrote in the view that it entered last.
-    fn persist_write(&mut self, slot: Slot, batch: Digest, signed: bool, out: &mut Effects<Self>) {
+    /// What this replica proposed in the view that it entered last; false if the proposal is gone.
+    fn persist_proposal(
+        &mut self,
+        slot: Slot,
+        batch: Digest,
+        signed: bool,
+        out: &mut Effects<Self>,
+    ) -> bool {
         let view = self.frame.entered;
-        let proposal = self.frame.bodies.proposal(&batch).cloned();
-        let proposed = self.frame.leads(view) && slot > self.start.end();
-        match proposal.filter(|_| proposed) {
-            Some(proposal) => {
-                self.frame.persist_named(&batch, out);
-                out.persist(Record::Propose { view, slot, proposal, signed });
-            }
-            None => {
-                self.frame.persist_body(slot, &batch, out);
-                out.persist(Record::Write { view, slot, batch, signed });
-            }
-        }
+        let Some(proposal) = self.frame.bodies.proposal(&batch).cloned() else { return false };
+        self.frame.persist_named(&batch, out);
+        self.frame.bodies.keep(slot, &batch);
+        out.persist(Record::Propose { view, slot, proposal, signed });
+        true
     }
 }

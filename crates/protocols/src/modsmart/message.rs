@@ -2,8 +2,10 @@
 
 use super::certificate::{NewView, ViewChange};
 use super::claims::Claims;
-use super::statements::{STATEMENTS, write_statement};
+use super::statements::{STATEMENTS, accept_statement, write_statement};
+use super::variant::{Variant, Windowed};
 use crate::common::message::{self, More, decode_flag};
+use crate::common::seal::Seal as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -15,10 +17,10 @@ use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::protocol::{self, Topic};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
-/// See the table in the [module page](super).
+/// See the table in the [module page](super). `V`: of which variant.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub enum Message {
-    /// The primary orders a batch; its own WRITE of it.
+pub enum Message<V: Variant = Windowed> {
+    /// The primary orders a batch; its own WRITE of it, or its own ACCEPT where nobody writes.
     Propose {
         /// The view.
         view: View,
@@ -52,7 +54,7 @@ pub enum Message {
     /// A replica leaves all lower views and shows what it wrote and locked.
     ViewChange(Arc<ViewChange>),
     /// The new primary opens its view with what others showed.
-    NewView(Arc<NewView>),
+    NewView(Arc<NewView<V::Seal>>),
     /// The slot is decided at its author, in whatever view.
     Decided {
         /// The slot.
@@ -93,7 +95,7 @@ impl Wire for Locked {
 }
 
 /// One line for traces.
-impl fmt::Debug for Message {
+impl<V: Variant> fmt::Debug for Message<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = |signed: &bool| if *signed { " signed" } else { "" };
         match self {
@@ -120,13 +122,14 @@ impl fmt::Debug for Message {
     }
 }
 
-impl protocol::Message for Message {
+impl<V: Variant> protocol::Message for Message<V> {
     fn auth(&self) -> Auth {
         match self {
-            Self::Propose { signed: true, .. }
-            | Self::Write { signed: true, .. }
-            | Self::ViewChange(_)
-            | Self::NewView(_) => Auth::Signature,
+            Self::Propose { signed: true, .. } | Self::Write { signed: true, .. } => {
+                Auth::Signature
+            }
+            Self::Accept { .. } if V::SERIAL => Auth::Signature,
+            Self::ViewChange(_) | Self::NewView(_) => V::Seal::AUTH,
             Self::Propose { .. }
             | Self::Write { .. }
             | Self::Accept { .. }
@@ -150,7 +153,8 @@ impl protocol::Message for Message {
     fn ballots(&self, _digest: &Digest, cast: &mut dyn FnMut(Ballot)) {
         match self {
             Self::Propose { view, slot, proposal, .. } => {
-                cast(Ballot::of_slot("write", *view, *slot, proposal.digest()));
+                let kind = if V::WRITES { "write" } else { "accept" };
+                cast(Ballot::of_slot(kind, *view, *slot, proposal.digest()));
             }
             Self::Write { view, slot, batch, .. } => {
                 cast(Ballot::of_slot("write", *view, *slot, *batch));
@@ -197,6 +201,9 @@ impl protocol::Message for Message {
             Self::Write { view, slot, batch, signed: true } => {
                 write_statement(domain, *view, *slot, batch)
             }
+            Self::Accept { view, slot, batch } if V::SERIAL => {
+                accept_statement(domain, *view, *slot, batch)
+            }
             Self::ViewChange(change) => change.claims.statement(domain),
             Self::NewView(opening) => opening.statement(domain),
             Self::Propose { .. }
@@ -208,7 +215,7 @@ impl protocol::Message for Message {
     }
 }
 
-impl Wire for Message {
+impl<V: Variant> Wire for Message<V> {
     fn encode(&self, to: &mut Writer) {
         match self {
             Self::Propose { view, slot, proposal, signed } => {

@@ -39,6 +39,7 @@
 //! every statement; first timestamp 1; tables of writes have a cap, beyond which WRITEs are signed.
 //! Each has its reason on the protocol's page.
 
+mod at_once;
 mod byzantine;
 mod certificate;
 mod claims;
@@ -57,19 +58,21 @@ mod signed_writes;
 mod slot;
 mod start;
 mod statements;
+mod variant;
 mod view_change;
 mod writes;
 
 pub use byzantine::Byzantine;
 pub use certificate::{Member, NewView, ViewChange};
 pub use claims::{Claims, SlotClaim, Written};
-pub use descriptor::DESCRIPTOR;
+pub use descriptor::{CRASH, DESCRIPTOR, SERIAL};
 pub use explore::is_settled;
 pub use message::{Locked, Message};
 pub use record::Record;
-pub use replica::ModSmart;
+pub use replica::{CrashModSmart, ModSmart, SerialModSmart};
 pub use signed_writes::SignedWrites;
 pub use start::Start;
+pub use variant::{Crash, Serial, Variant, Windowed};
 pub use writes::{Lock, Writes};
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 //! Machine Replication*, section 4.2; the underlying consensus is *Yet Another Visit to Paxos*).
 //! What is decided is executed in order (`common/frame/execution.rs`).
 
+use super::at_once::note_lock;
 use super::message::Message;
 use super::record::Record;
 use super::replica::ModSmart;
 use super::slot::{Round, SlotState};
+use super::variant::Variant;
 use super::writes::Lock;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{ChangesViews, Orders};
@@ -21,7 +23,7 @@ use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, Finding, To};
 use pentarchy_core::votes::Cast;
 
-impl Orders for ModSmart {
+impl<V: Variant> Orders for ModSmart<V> {
     fn ordered(&self, slot: Slot) -> Option<Digest> {
         self.window.get(slot)?.ordered()
     }
@@ -35,13 +37,18 @@ impl Orders for ModSmart {
         self.pass_decided();
         while self.frame.is_primary()
             && self.frame.next_slot > self.start.end()
-            && self.in_flight() < self.frame.tuning.proposals_in_flight
+            && self.in_flight() < self.in_flight_max()
             && let Some((slot, proposal)) = self.frame.take_proposal(out)
         {
             let (view, batch) = (self.frame.view, proposal.digest());
             let Some(state) = self.window.get_mut(slot) else { return };
             state.round.candidate = Some(batch);
-            let signed = note_write(state, view, batch);
+            let signed = V::WRITES && note_write(state, view, batch);
+            if !V::WRITES && !mutant!("modsmart-cft.proposal-is-no-lock") {
+                note_lock(state, view, batch);
+            }
+            // The record has the batch: to lock or decide it need not log it again.
+            self.frame.bodies.keep(slot, &batch);
             out.persist(Record::Propose { view, slot, proposal: proposal.clone(), signed });
             out.send(To::All, Message::Propose { view, slot, proposal, signed });
             self.pass_decided();
@@ -64,10 +71,10 @@ impl Orders for ModSmart {
         self.window.advance(low);
     }
 
-    /// The primary, and where it proposed nothing here `f + 1` that wrote: so many hold the batch.
+    /// The primary, and where it proposed nothing here enough that wrote, or accepted where nobody
+    /// writes: one of them is correct and holds the batch.
     fn suppliers(&self) -> ReplicaSet {
-        let weak = self.frame.weak();
-        let echoed = |state: &&SlotState| {
+        let echoed = |state: &&SlotState<V>| {
             let Round { candidate, proposed, .. } = &state.round;
             let lacks = |batch: &Digest| self.frame.bodies.get(batch).is_none();
             candidate != proposed && candidate.as_ref().is_some_and(lacks)
@@ -75,17 +82,23 @@ impl Orders for ModSmart {
         let states = self.window.iter().map(|(_, state)| state).filter(echoed);
         let writers = states.flat_map(|state| {
             let batch = state.round.candidate.unwrap_or_default();
-            state.round.heard.who(&batch).iter().take(weak).collect::<Vec<_>>()
+            let heard = if V::WRITES { &state.round.heard } else { &state.round.accepts };
+            heard.who(&batch).iter().take(self.frame.weak()).collect::<Vec<_>>()
         });
         let primary = self.frame.membership.primary(self.frame.entered);
         core::iter::once(primary).chain(writers).collect()
     }
 }
 
-impl ModSmart {
+impl<V: Variant> ModSmart<V> {
     /// So many votes decide, and so many WRITEs lock.
     fn votes_needed(&self) -> usize {
-        self.frame.membership.quorums().byzantine_quorum()
+        V::quorum(self.frame.membership.quorums())
+    }
+
+    /// In so many slots this primary proposes at a time.
+    const fn in_flight_max(&self) -> u64 {
+        if V::SERIAL { 1 } else { self.frame.tuning.proposals_in_flight }
     }
 
     /// Own proposals that are not decided.
@@ -111,12 +124,15 @@ impl ModSmart {
     /// channel: who gets none learns from others' WRITEs what it was.
     pub(super) fn on_propose(
         &mut self,
-        verified: Verified<Message>,
+        verified: Verified<Message<V>>,
         view: View,
         slot: Slot,
         proposal: &Arc<Proposal>,
         out: &mut Effects<Self>,
     ) {
+        if !V::WRITES && verified.author == self.frame.me {
+            self.frame.note_spoken(slot);
+        }
         if !self.is_here(view) {
             self.frame.keep_early(verified, view, Some(slot));
             return;
@@ -139,13 +155,17 @@ impl ModSmart {
                 return;
             }
         }
-        self.count_write(verified, slot, batch, out);
+        if V::WRITES {
+            self.count_write(verified, slot, batch, out);
+        } else {
+            self.count_accept(verified, slot, batch, out);
+        }
     }
 
     /// A replica holds the batch and writes no other.
     pub(super) fn on_write(
         &mut self,
-        verified: Verified<Message>,
+        verified: Verified<Message<V>>,
         view: View,
         slot: Slot,
         batch: Digest,
@@ -161,7 +181,7 @@ impl ModSmart {
 
     fn count_write(
         &mut self,
-        verified: Verified<Message>,
+        verified: Verified<Message<V>>,
         slot: Slot,
         batch: Digest,
         out: &mut Effects<Self>,
@@ -190,7 +210,7 @@ impl ModSmart {
             // The echo: somebody correct got a proposal that this replica may never get.
             self.take_up(slot, batch, out);
         } else if count >= quorum {
-            self.want_batch(slot, batch);
+            self.frame.bodies.want_or_know(slot, batch);
         }
         self.settle(slot, out);
         self.advance(out);
@@ -205,24 +225,33 @@ impl ModSmart {
     /// A replica locked the batch.
     pub(super) fn on_accept(
         &mut self,
-        verified: Verified<Message>,
+        verified: Verified<Message<V>>,
         view: View,
         slot: Slot,
         batch: Digest,
         out: &mut Effects<Self>,
     ) {
-        let quorum = self.votes_needed();
-        let is_own = verified.author == self.frame.me;
-        if is_own {
+        if verified.author == self.frame.me {
             self.frame.note_spoken(slot);
         }
         if !self.is_here(view) {
             self.frame.keep_early(verified, view, Some(slot));
             return;
         }
+        self.count_accept(verified, slot, batch, out);
+    }
+
+    fn count_accept(
+        &mut self,
+        verified: Verified<Message<V>>,
+        slot: Slot,
+        batch: Digest,
+        out: &mut Effects<Self>,
+    ) {
+        let quorum = self.votes_needed();
         let Some(state) = self.window.get_mut(slot) else { return };
         let author = verified.author;
-        if is_own {
+        if author == self.frame.me {
             state.round.own_accept = Some(verified);
         }
         match state.round.accepts.cast(author, batch) {
@@ -230,15 +259,16 @@ impl ModSmart {
             Cast::Repeated => return,
             Cast::Conflicting => return self.caught_voting_twice(author, slot, out),
         }
-        let few = usize::from(mutant!("modsmart.decides-below-quorum"));
-        if state.round.accepts.count(&batch) >= quorum - few {
+        let few = mutant!("modsmart.decides-below-quorum")
+            || !V::WRITES && mutant!("modsmart-cft.decides-below-quorum");
+        if state.round.accepts.count(&batch) >= quorum - usize::from(few) {
             self.choose(slot, batch, out);
         }
         self.advance(out);
         self.watch_gap(slot, out);
     }
 
-    /// A replica tells what is decided. Of `f + 1` that say the same one is correct.
+    /// A replica tells what is decided. Of enough that say the same one is correct.
     pub(super) fn on_decided(
         &mut self,
         author: ReplicaId,
@@ -246,13 +276,13 @@ impl ModSmart {
         batch: Digest,
         out: &mut Effects<Self>,
     ) {
-        let weak = self.frame.weak();
+        let believed = V::believed(self.frame.membership.quorums());
         if author == self.frame.me {
             self.frame.note_spoken(slot);
         }
         let Some(state) = self.window.get_mut(slot) else { return };
         let is_new = state.told.cast(author, batch) == Cast::Counted;
-        if is_new && state.told.count(&batch) >= weak {
+        if is_new && state.told.count(&batch) >= believed {
             mark!("modsmart/told");
             self.choose(slot, batch, out);
         }
@@ -261,7 +291,7 @@ impl ModSmart {
 
     /// A batch becomes what this replica writes, unless it wrote already.
     fn take_up(&mut self, slot: Slot, batch: Digest, out: &mut Effects<Self>) {
-        self.want_batch(slot, batch);
+        self.frame.bodies.want_or_know(slot, batch);
         if self.frame.bodies.get(&batch).is_none() {
             mark!("modsmart/echo_incomplete");
             self.frame.arm_fetch(out);
@@ -375,7 +405,7 @@ impl ModSmart {
         if mutant!("modsmart.policy-on-bound") {
             return false;
         }
-        let wrote = |state: &SlotState| state.round.heard.count(batch) >= self.frame.weak();
+        let wrote = |state: &SlotState<V>| state.round.heard.count(batch) >= self.frame.weak();
         slot <= self.start.end() || self.window.get(slot).is_some_and(wrote)
     }
 
@@ -383,6 +413,9 @@ impl ModSmart {
         let view = self.frame.view;
         self.frame.persist_body(slot, &batch, out);
         self.frame.note_vote(slot, &batch);
+        if !V::WRITES {
+            return self.accept_at_once(slot, batch, out);
+        }
         let Some(state) = self.window.get_mut(slot) else { return };
         let signed = note_write(state, view, batch);
         if signed {
@@ -397,7 +430,7 @@ impl ModSmart {
 
 /// A replica writes a batch, and keeps that if there is room. Whether it has to sign, because it
 /// cannot show the write in a VIEW-CHANGE.
-pub(super) fn note_write(state: &mut SlotState, view: View, batch: Digest) -> bool {
+pub(super) fn note_write<V: Variant>(state: &mut SlotState<V>, view: View, batch: Digest) -> bool {
     state.round.wrote = Some(batch);
     let signed = !state.writes.has_room(&batch);
     if !signed {

@@ -8,10 +8,11 @@ use super::certificate::ViewChange;
 use super::message::Message;
 use super::record::Record;
 use super::replica::{ModSmart, Phase};
+use super::variant::Variant;
 use super::writes::Lock;
 use crate::common::certificate::CheckpointProof;
 use crate::common::frame::hooks::Resumes;
-use crate::common::frame::resuming::{Envelopes, Resuming};
+use crate::common::frame::resuming::{Past, Resuming};
 use crate::common::record::Kept;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -23,24 +24,6 @@ use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
 use pentarchy_core::protocol::{Effects, To};
 
-/// What is gathered while a log is read.
-#[derive(Default)]
-struct Past {
-    /// What is to be said again.
-    said: Vec<Message>,
-    /// Envelopes by digest, for proposals that name them.
-    envelopes: Envelopes,
-}
-
-impl Past {
-    /// Notes what was said, unless that is known.
-    fn say(&mut self, message: Message) {
-        if !self.said.contains(&message) {
-            self.said.push(message);
-        }
-    }
-}
-
 /// A write, as a record has it.
 #[derive(Clone, Copy)]
 struct Wrote {
@@ -50,10 +33,10 @@ struct Wrote {
     signed: bool,
 }
 
-impl Resumes for ModSmart {
+impl<V: Variant> Resumes for ModSmart<V> {
     fn resume(
         &mut self,
-        log: &mut dyn Iterator<Item = Record>,
+        log: &mut dyn Iterator<Item = Record<V>>,
         executed: Base,
         out: &mut Effects<Self>,
     ) {
@@ -69,7 +52,7 @@ impl Resumes for ModSmart {
     }
 }
 
-impl ModSmart {
+impl<V: Variant> ModSmart<V> {
     /// What was executed was decided, and the log says what.
     fn recall_decisions(&mut self) {
         // A state that was fetched may lie far above the last one that the log proves.
@@ -93,7 +76,7 @@ impl ModSmart {
         last.max(self.frame.executed).max(self.frame.stable.slot)
     }
 
-    fn recall(&mut self, record: Record, past: &mut Past) {
+    fn recall(&mut self, record: Record<V>, past: &mut Past<Message<V>>) {
         match record {
             Record::Kept(Kept::Envelope(envelope)) => {
                 past.envelopes.insert(envelope.digest, envelope);
@@ -103,7 +86,13 @@ impl ModSmart {
             }
             Record::Propose { view, slot, proposal, signed } => {
                 self.recall_body(slot, &proposal, past);
-                if self.recall_write(Wrote { view, slot, batch: proposal.digest(), signed }) {
+                let batch = proposal.digest();
+                let is_of_view = if V::WRITES {
+                    self.recall_write(Wrote { view, slot, batch, signed })
+                } else {
+                    self.recall_lock(slot, Lock { view, batch, signatures: Vec::new() })
+                };
+                if is_of_view {
                     past.say(Message::Propose { view, slot, proposal, signed });
                 }
             }
@@ -112,7 +101,12 @@ impl ModSmart {
                     past.say(Message::Write { view, slot, batch, signed });
                 }
             }
-            Record::Lock { slot, lock } => self.recall_lock(slot, lock, past),
+            Record::Lock { slot, lock } => {
+                let Lock { view, batch, .. } = lock;
+                if self.recall_lock(slot, lock) {
+                    past.say(Message::Accept { view, slot, batch });
+                }
+            }
             Record::Decided { slot, batch } => self.recall_decision(slot, batch),
             Record::Leave(change) => self.recall_leaving(change, past),
             Record::Open(opening) => {
@@ -127,7 +121,7 @@ impl ModSmart {
         }
     }
 
-    fn recall_body(&mut self, slot: Slot, proposal: &Arc<Proposal>, past: &Past) {
+    fn recall_body(&mut self, slot: Slot, proposal: &Arc<Proposal>, past: &Past<Message<V>>) {
         if self.window.contains(slot) {
             self.frame.recall_body(slot, proposal, &past.envelopes);
         }
@@ -149,19 +143,26 @@ impl ModSmart {
         true
     }
 
-    fn recall_lock(&mut self, slot: Slot, lock: Lock, past: &mut Past) {
-        let Some(state) = self.window.get_mut(slot) else { return };
+    /// A lock; false if it is of another view than the one that was entered last.
+    fn recall_lock(&mut self, slot: Slot, lock: Lock) -> bool {
+        let Some(state) = self.window.get_mut(slot) else { return false };
         let Lock { view, batch, .. } = lock;
         if state.lock.as_ref().is_some_and(|known| known.view > view) {
-            return;
+            return false;
         }
         state.lock(lock);
-        if view == self.frame.entered && self.frame.is_entered() {
-            state.round.locked = true;
-            state.round.written = Some(batch);
-            state.round.candidate = state.round.candidate.or(Some(batch));
-            past.say(Message::Accept { view, slot, batch });
+        if view != self.frame.entered || !self.frame.is_entered() {
+            return false;
         }
+        state.round.locked = true;
+        state.round.candidate = state.round.candidate.or(Some(batch));
+        if V::WRITES {
+            state.round.written = Some(batch);
+        } else {
+            state.round.wrote = Some(batch);
+            self.frame.next_slot = self.frame.next_slot.max(slot.next());
+        }
+        true
     }
 
     fn recall_decision(&mut self, slot: Slot, batch: Digest) {
@@ -171,7 +172,7 @@ impl ModSmart {
         }
     }
 
-    fn recall_leaving(&mut self, change: Arc<ViewChange>, past: &mut Past) {
+    fn recall_leaving(&mut self, change: Arc<ViewChange>, past: &mut Past<Message<V>>) {
         let view = change.claims.view;
         if view <= self.frame.view {
             return;
@@ -184,7 +185,7 @@ impl ModSmart {
         past.said = Vec::from([Message::ViewChange(change)]);
     }
 
-    fn recall_entry(&mut self, verified: Verified<Message>, past: &mut Past) {
+    fn recall_entry(&mut self, verified: Verified<Message<V>>, past: &mut Past<Message<V>>) {
         let message = verified.message.clone();
         let Message::NewView(opening) = &*message else { return };
         if opening.view < self.frame.view || opening.view == self.frame.entered {
@@ -196,7 +197,7 @@ impl ModSmart {
         past.said.clear();
     }
 
-    fn recall_checkpoint(&mut self, proof: CheckpointProof, past: &mut Past) {
+    fn recall_checkpoint(&mut self, proof: CheckpointProof, past: &mut Past<Message<V>>) {
         let low = proof.slot;
         if !self.recall_stable(proof) {
             return;

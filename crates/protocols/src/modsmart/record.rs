@@ -11,6 +11,7 @@
 
 use super::certificate::{NewView, ViewChange};
 use super::message::Message;
+use super::variant::{Variant, Windowed};
 use super::writes::Lock;
 use crate::common::message::decode_flag;
 use crate::common::record::Kept;
@@ -23,10 +24,10 @@ use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 /// One thing that a replica does not forget.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Record {
+pub enum Record<V: Variant = Windowed> {
     /// What every protocol keeps. A batch is one that a later record is about.
     Kept(Kept),
-    /// As primary, this replica proposes, and so writes.
+    /// As primary, this replica proposes, and so writes, or locks where nobody writes.
     Propose {
         /// The view.
         view: View,
@@ -65,12 +66,12 @@ pub enum Record {
     /// This replica leaves all lower views, showing this.
     Leave(Arc<ViewChange>),
     /// As primary, this replica opens its view with this.
-    Open(Arc<NewView>),
+    Open(Arc<NewView<V::Seal>>),
     /// This replica enters the view of that NEW-VIEW.
-    Enter(Verified<Message>),
+    Enter(Verified<Message<V>>),
 }
 
-impl Wire for Record {
+impl<V: Variant> Wire for Record<V> {
     fn encode(&self, to: &mut Writer) {
         match self {
             Self::Kept(record) => record.encode(to),

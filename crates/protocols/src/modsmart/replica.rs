@@ -1,17 +1,16 @@
 //! The replica: its state, and where each event goes.
 
 use super::certificate::{NewView, ViewChange, members_needed};
-use super::justification::JUSTIFICATION;
 use super::message::{Locked, Message, Shared};
 use super::record::Record;
 use super::slot::SlotState;
 use super::start::Start;
 use super::statements::STATEMENTS;
+use super::variant::{Crash, Serial, Variant, Windowed};
 use super::writes::WRITES_MAX;
 use crate::common::certificate::Check;
 use crate::common::checks::batch;
 use crate::common::frame::Frame;
-use crate::common::frame::changing::Changing;
 use crate::common::frame::events::Events;
 use crate::common::frame::hooks::{Finality, Framed};
 use crate::common::message::{Statements, in_bounds};
@@ -25,10 +24,8 @@ use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output};
-use pentarchy_core::protocol::{
-    Authority, Effects, Event, FaultModel, Protocol, Reject, Rules, Setup, Status, Tuning,
-};
-use pentarchy_core::quorum::{Count, QuorumRule, Quorums, ReadRule};
+use pentarchy_core::protocol::{Effects, Event, Protocol, Reject, Rules, Setup, Status, Tuning};
+use pentarchy_core::quorum::Quorums;
 use pentarchy_core::window::Window;
 
 /// Where the replica stands in a view change.
@@ -44,63 +41,66 @@ pub(super) enum Phase {
 
 /// One replica of Mod-SMaRt.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct ModSmart {
+pub struct ModSmart<V: Variant = Windowed> {
     pub(super) frame: Frame<Self>,
     pub(super) phase: Phase,
     /// The NEW-VIEW by which the view that it entered last was opened, to pass on; none for view 0.
-    pub(super) opening: Option<Verified<Message>>,
+    pub(super) opening: Option<Verified<Message<V>>>,
     /// What that view started from.
     pub(super) start: Start,
     /// What it says about the current view.
-    pub(super) own: OwnMessages,
+    pub(super) own: OwnMessages<V::Seal>,
     /// What it knows of the slots in which it votes, and of those that follow up to the next
     /// checkpoint: others may be at them already, and nobody passes on what it does not hear.
-    pub(super) window: Window<SlotState>,
+    pub(super) window: Window<SlotState<V>>,
 }
 
 /// Own messages about the current view.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct OwnMessages {
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct OwnMessages<S> {
     /// What VIEW-CHANGE shows, also before it comes back.
     pub left: Option<Arc<ViewChange>>,
     /// The NEW-VIEW, until it comes back.
-    pub opened: Option<Arc<NewView>>,
+    pub opened: Option<Arc<NewView<S>>>,
 }
 
-impl Protocol for ModSmart {
-    type Message = Message;
+impl<S> Default for OwnMessages<S> {
+    fn default() -> Self {
+        Self { left: None, opened: None }
+    }
+}
+
+/// The same one slot at a time.
+pub type SerialModSmart = ModSmart<Serial>;
+
+/// Its crash mode.
+pub type CrashModSmart = ModSmart<Crash>;
+
+impl<V: Variant> Protocol for ModSmart<V> {
+    type Message = Message<V>;
     type Timer = Timer;
-    type Record = Record;
+    type Record = Record<V>;
     type Input = Input;
     type Output = Output;
 
-    const RULES: Rules = Rules {
-        name: "modsmart",
-        fault_model: FaultModel::Byzantine,
-        group_size: Count::per_fault_and_one(3),
-        quorum: QuorumRule::Byzantine,
-        replies: Count::per_fault_and_one(2),
-        reads: ReadRule::AllButFaulty,
-        pillars: false,
-        speculative: false,
-        hears_slot_results: false,
-        replies_itself: false,
-        authority: Authority::Members,
-        counter: None,
-    };
-    const JUSTIFICATION: Justification = JUSTIFICATION;
+    const RULES: Rules = V::RULES;
+    const JUSTIFICATION: Justification = V::JUSTIFICATION;
 
     fn validate(
         membership: &Membership,
         verifier: &dyn Verifier,
         author: ReplicaId,
         _tag: &AuthTag,
-        message: &Message,
+        message: &Message<V>,
     ) -> Result<(), Reject> {
         let primary = |view: &View| membership.primary(*view) == author;
         let role = |good: bool| if good { Ok(()) } else { Err(Reject::WrongRole) };
         let check = || Check::new(membership, verifier);
         match message {
+            // Nobody writes in the crash mode.
+            Message::Write { .. } | Message::Propose { signed: true, .. } if !V::WRITES => {
+                Err(Reject::WrongRole)
+            }
             Message::Propose { view, slot, proposal, .. } => {
                 role(primary(view)).and_then(|()| in_bounds(*slot))?;
                 batch(verifier, proposal)
@@ -108,10 +108,10 @@ impl Protocol for ModSmart {
             Message::Write { slot, .. }
             | Message::Accept { slot, .. }
             | Message::Decided { slot, .. } => in_bounds(*slot),
-            Message::ViewChange(change) => change.validate(check()),
+            Message::ViewChange(change) => change.validate::<V>(check()),
             Message::NewView(opening) => {
                 role(primary(&opening.view))?;
-                opening.validate(check())
+                opening.validate::<V>(check())
             }
             Message::Shared(message) => {
                 let vouching = Self::vouching(membership.quorums());
@@ -120,15 +120,19 @@ impl Protocol for ModSmart {
         }
     }
 
-    fn start(setup: Setup, log: &mut dyn Iterator<Item = Record>, out: &mut Effects<Self>) -> Self {
-        let Tuning { window_slots, checkpoint_slots, .. } = setup.tuning;
+    fn start(
+        setup: Setup,
+        log: &mut dyn Iterator<Item = Record<V>>,
+        out: &mut Effects<Self>,
+    ) -> Self {
+        let slots = setup.tuning.window_slots + Self::slots_ahead(&setup.tuning);
         let mut replica = Self {
             frame: Frame::new(&setup),
             phase: Phase::Entered,
             opening: None,
             start: Start::default(),
             own: OwnMessages::default(),
-            window: Window::new(setup.membership.base.slot, window_slots + checkpoint_slots),
+            window: Window::new(setup.membership.base.slot, slots),
         };
         replica.begin(&setup, log, out);
         replica
@@ -144,7 +148,7 @@ impl Protocol for ModSmart {
         }
     }
 
-    fn is_redundant(&self, author: ReplicaId, message: &Message) -> bool {
+    fn is_redundant(&self, author: ReplicaId, message: &Message<V>) -> bool {
         self.says_nothing_new(author, message)
     }
 
@@ -184,8 +188,8 @@ impl Protocol for ModSmart {
     }
 }
 
-impl ModSmart {
-    pub(super) fn on_message(&mut self, verified: Verified<Message>, out: &mut Effects<Self>) {
+impl<V: Variant> ModSmart<V> {
+    pub(super) fn on_message(&mut self, verified: Verified<Message<V>>, out: &mut Effects<Self>) {
         let message = verified.message.clone();
         match &*message {
             Message::Propose { view, slot, proposal, .. } => {
@@ -198,7 +202,7 @@ impl ModSmart {
                 self.on_accept(verified, *view, *slot, *batch, out);
             }
             Message::ViewChange(change) => {
-                self.on_leaving(verified, change.claims.view, &change.requests, out);
+                self.on_view_change(verified, change, out);
             }
             Message::NewView(opening) => self.on_new_view(verified, opening, out),
             Message::Decided { slot, batch } => {
@@ -209,13 +213,13 @@ impl ModSmart {
     }
 }
 
-impl Finality for ModSmart {
+impl<V: Variant> Finality for ModSmart<V> {
     fn vouched(&self, _slot: Slot, state: Digest) -> Option<Digest> {
         Some(state)
     }
 }
 
-impl Framed for ModSmart {
+impl<V: Variant> Framed for ModSmart<V> {
     type More = Locked;
 
     const STATEMENTS: Statements = STATEMENTS;
@@ -228,6 +232,10 @@ impl Framed for ModSmart {
     fn quorum(quorums: Quorums) -> usize {
         members_needed(quorums)
     }
+    /// Up to the next checkpoint: others may be there, and each has to say its votes itself.
+    fn slots_ahead(tuning: &Tuning) -> u64 {
+        tuning.checkpoint_slots
+    }
     /// Of a slot: what it wrote before and what it locked; in this view what was proposed, what it
     /// wrote and what a quorum wrote; what is decided; what others told or wrote alike; and what
     /// each replica may have shown for the next view.
@@ -235,12 +243,12 @@ impl Framed for ModSmart {
         WRITES_MAX + 5 + 3 * quorums.n
     }
     fn vouching(quorums: Quorums) -> usize {
-        quorums.byzantine_quorum()
+        V::quorum(quorums)
     }
-    fn shared(message: Shared) -> Message {
+    fn shared(message: Shared) -> Message<V> {
         Message::Shared(message)
     }
-    fn kept(record: Kept) -> Record {
+    fn kept(record: Kept) -> Record<V> {
         Record::Kept(record)
     }
     fn frame(&self) -> &Frame<Self> {

@@ -3,6 +3,7 @@
 
 use super::message::{Locked, Message, Report};
 use super::replica::ModSmart;
+use super::variant::Variant;
 use crate::common::frame::hooks::Repairs;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::ids::{ReplicaId, Slot};
@@ -13,7 +14,7 @@ use pentarchy_core::protocol::{Effects, To};
 /// What a decision takes in a queue, with its frame.
 const DECIDED_BYTES: usize = 64;
 
-impl Repairs for ModSmart {
+impl<V: Variant> Repairs for ModSmart<V> {
     fn more(&self) -> Locked {
         let mut slot = self.frame.stable.slot;
         while self.window.get(slot.next()).is_some_and(|state| state.round.locked) {
@@ -25,7 +26,7 @@ impl Repairs for ModSmart {
     /// Sends a peer the NEW-VIEW that it lacks.
     fn answer_view(&self, from: ReplicaId, report: &Report, out: &mut Effects<Self>) {
         let lacks = report.view < self.frame.view || !report.entered;
-        let others = |opening: &&Verified<Message>| opening.author != from;
+        let others = |opening: &&Verified<Message<V>>| opening.author != from;
         let lacks = lacks && self.frame.is_entered();
         if let Some(opening) = self.opening.as_ref().filter(others).filter(|_| lacks) {
             mark!("modsmart/new_view_relayed");

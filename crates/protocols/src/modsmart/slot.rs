@@ -1,6 +1,7 @@
 //! What a replica knows of a slot: what outlasts views, and what counts in one view only.
 
 use super::message::Message;
+use super::variant::Variant;
 use super::writes::{Lock, Writes};
 use alloc::collections::BTreeMap;
 use pentarchy_core::auth::{Signature, Verified};
@@ -9,8 +10,8 @@ use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::votes::Votes;
 
 /// What counts in the view that was entered last.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct Round {
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Round<V: Variant> {
     /// What this replica writes as soon as it holds it: the batch that the primary proposes, that
     /// the view took over, or that somebody correct wrote.
     pub candidate: Option<Digest>,
@@ -29,14 +30,14 @@ pub(super) struct Round {
     /// Who locked what.
     pub accepts: Votes<Digest>,
     /// This replica's own PROPOSE or WRITE, to send again.
-    pub own_write: Option<Verified<Message>>,
+    pub own_write: Option<Verified<Message<V>>>,
     /// This replica's own ACCEPT.
-    pub own_accept: Option<Verified<Message>>,
+    pub own_accept: Option<Verified<Message<V>>>,
 }
 
 /// What is known of a slot.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct SlotState {
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct SlotState<V: Variant> {
     /// Of the highest view in which this replica locked a batch.
     pub lock: Option<Lock>,
     /// What it wrote and has to show.
@@ -48,10 +49,40 @@ pub(super) struct SlotState {
     /// The same once it is whole, and in the log.
     pub decided: Option<Digest>,
     /// Of the view.
-    pub round: Round,
+    pub round: Round<V>,
 }
 
-impl SlotState {
+impl<V: Variant> Default for Round<V> {
+    fn default() -> Self {
+        Self {
+            candidate: None,
+            proposed: None,
+            wrote: None,
+            heard: Votes::default(),
+            signatures: BTreeMap::new(),
+            written: None,
+            locked: false,
+            accepts: Votes::default(),
+            own_write: None,
+            own_accept: None,
+        }
+    }
+}
+
+impl<V: Variant> Default for SlotState<V> {
+    fn default() -> Self {
+        Self {
+            lock: None,
+            writes: Writes::default(),
+            told: Votes::default(),
+            chosen: None,
+            decided: None,
+            round: Round::default(),
+        }
+    }
+}
+
+impl<V: Variant> SlotState<V> {
     /// What the slot orders, as far as this replica knows.
     pub fn ordered(&self) -> Option<Digest> {
         self.chosen.or(self.round.candidate)

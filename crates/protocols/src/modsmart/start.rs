@@ -3,20 +3,14 @@
 
 use super::claims::{Claims, Written};
 use super::signed_writes::SignedWrites;
-use alloc::sync::Arc;
+use super::variant::Variant;
+use crate::common::batch_store::null;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::mutant;
 use pentarchy_core::quorum::Quorums;
-
-/// What a slot orders that nobody needs: nothing, at a time that has passed.
-#[must_use]
-pub fn null() -> Arc<Proposal> {
-    Arc::new(Proposal::new(Millis(0), Vec::new()))
-}
 
 /// What a view starts from.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -35,12 +29,22 @@ impl Start {
     /// What these claims, with what proves that others wrote, have a view start from. None as long
     /// as they leave it open in some slot: whoever waits for more claims learns it.
     #[must_use]
-    pub fn of(members: &[Left<'_>], proofs: &[SignedWrites], quorums: Quorums) -> Option<Self> {
+    pub fn of<V: Variant>(
+        members: &[Left<'_>],
+        proofs: &[SignedWrites],
+        quorums: Quorums,
+    ) -> Option<Self> {
         let base = members.iter().map(|(_, claims)| claims.stable).max().unwrap_or_default();
         let last = members.iter().filter_map(|(_, claims)| claims.slots.last());
         let last = last.map(|it| it.slot).max().unwrap_or_default();
         let slots = (base.0.saturating_add(1)..=last.0).map(Slot);
-        let outcome = |slot| outcome(members, proofs, slot, quorums);
+        let outcome = |slot| {
+            if V::WRITES {
+                outcome(members, proofs, slot, quorums)
+            } else {
+                Some(highest_lock(members, slot, quorums))
+            }
+        };
         let mut list = slots.map(outcome).collect::<Option<Vec<_>>>()?;
         // Where nothing is bound nothing was decided: behind the last bound slot the primary can as
         // well propose.
@@ -90,6 +94,18 @@ fn outcome(
         Some(lock) => Some(Some(lock)),
         None => (unlocked >= quorums.byzantine_quorum()).then_some(None),
     }
+}
+
+/// The same where nobody lies: a majority locked what is decided, so one of any `n - f` shows it,
+/// and whoever locked something else in a higher view was told by a primary that knew better.
+fn highest_lock(members: &[Left<'_>], slot: Slot, quorums: Quorums) -> Option<Written> {
+    let locks = members.iter().filter_map(|(_, claims)| claims.lock(slot));
+    let alike = |lock: &Written| locks.clone().filter(|it| it == lock).count();
+    let few = |lock: &Written| alike(lock) < quorums.weak();
+    let shown =
+        locks.clone().filter(|it| !mutant!("modsmart-cft.lock-needs-witnesses") || !few(it));
+    let upside_down = mutant!("modsmart-cft.lowest-lock-wins");
+    shown.max_by_key(|it| if upside_down { u64::MAX - it.view.0 } else { it.view.0 })
 }
 
 /// Whether a quorum has this lock or a lower one: nobody of it helped to decide anything else in

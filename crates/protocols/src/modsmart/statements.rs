@@ -16,3 +16,9 @@ pub const STATEMENTS: Statements = Statements {
 pub fn write_statement(domain: &Domain, view: View, slot: Slot, batch: &Digest) -> Digest {
     domain.statement("modsmart write").u64(view.0).u64(slot.0).digest(batch).finish()
 }
+
+/// What the signature of a signed ACCEPT covers.
+#[must_use]
+pub fn accept_statement(domain: &Domain, view: View, slot: Slot, batch: &Digest) -> Digest {
+    domain.statement("modsmart accept").u64(view.0).u64(slot.0).digest(batch).finish()
+}

@@ -9,14 +9,17 @@ use super::record::Record;
 use super::replica::{ModSmart, OwnMessages, Phase};
 use super::signed_writes::SignedWrites;
 use super::slot::{Round, SlotState};
-use super::start::{Left, Start, null};
+use super::start::{Left, Start};
+use super::variant::Variant;
+use crate::common::frame::changing::Changing;
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{ChangesViews, Finality as _};
+use crate::common::seal::Seal;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pentarchy_core::auth::{Signature, Verified};
+use pentarchy_core::auth::Verified;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::mark;
@@ -25,9 +28,9 @@ use pentarchy_core::protocol::{Effects, To};
 use pentarchy_core::quorum::Quorums;
 
 /// A VIEW-CHANGE, with its author and signature.
-type Shown = (ReplicaId, Signature, Arc<ViewChange>);
+type Shown<S> = (ReplicaId, S, Arc<ViewChange>);
 
-impl ChangesViews for ModSmart {
+impl<V: Variant> ChangesViews for ModSmart<V> {
     fn taken_over(&self) -> Slot {
         self.start.end()
     }
@@ -55,7 +58,7 @@ impl ChangesViews for ModSmart {
             if shown.len() < members_needed(quorums) {
                 return;
             }
-            let Some(start) = start_of(&shown, quorums) else { return };
+            let Some(start) = start_of::<V>(&shown, quorums) else { return };
             let Some((slot, lacking)) = self.lacking(&start) else { break start };
             if mutant!("modsmart.waits-for-bound-body") {
                 return;
@@ -76,7 +79,7 @@ impl ChangesViews for ModSmart {
     }
 }
 
-impl ModSmart {
+impl<V: Variant> ModSmart<V> {
     /// Gives up every lower view.
     pub(super) fn move_to(&mut self, view: View, out: &mut Effects<Self>) {
         self.frame.move_to(view, self.last_final(), out);
@@ -95,6 +98,7 @@ impl ModSmart {
     pub(super) fn leave(&mut self, out: &mut Effects<Self>) {
         let most = if mutant!("modsmart.collects-one-slot") { 1 } else { usize::MAX };
         let known = || self.window.iter().filter(|(_, state)| knows(state)).take(most);
+        let asked = if V::WRITES { self.frame.weak() } else { 0 };
         let claims = Claims {
             view: self.frame.view,
             stable: self.frame.stable.slot,
@@ -102,7 +106,7 @@ impl ModSmart {
         };
         let change = ViewChange {
             claims,
-            requests: self.frame.view_requests.proof(self.frame.view, self.frame.weak()),
+            requests: self.frame.view_requests.proof(self.frame.view, asked),
             checkpoint: self.frame.stable.clone(),
             proofs: known().filter_map(|(slot, state)| proof(slot, state)).collect(),
         };
@@ -114,13 +118,29 @@ impl ModSmart {
         out.send(To::All, Message::ViewChange(change));
     }
 
+    /// Where nobody lies whoever left had a reason to: who hears of it follows.
+    pub(super) fn on_view_change(
+        &mut self,
+        verified: Verified<Message<V>>,
+        change: &ViewChange,
+        out: &mut Effects<Self>,
+    ) {
+        let view = change.claims.view;
+        if !V::WRITES && view > self.frame.view {
+            mark!("modsmart/followed");
+            self.frame.reason = "another replica had left";
+            self.leave_for(view, out);
+        }
+        self.on_leaving(verified, view, &change.requests, out);
+    }
+
     /// The VIEW-CHANGEs for its view that came.
-    fn shown(&self) -> Vec<Shown> {
+    fn shown(&self) -> Vec<Shown<V::Seal>> {
         let shown = self.frame.view_changes.values();
         let parts = shown.filter_map(|verified| {
-            let signature = Signature(*verified.tag.signature()?);
+            let seal = V::Seal::of(&verified.tag)?;
             match &*verified.message {
-                Message::ViewChange(change) => Some((verified.author, signature, change.clone())),
+                Message::ViewChange(change) => Some((verified.author, seal, change.clone())),
                 _ => None,
             }
         });
@@ -132,7 +152,7 @@ impl ModSmart {
         let low = self.frame.stable.slot;
         let mut first = None;
         for (slot, bound) in start.bound().filter(|(slot, _)| *slot > low) {
-            self.want_batch(slot, bound.batch);
+            self.frame.bodies.want_or_know(slot, bound.batch);
             if self.frame.bodies.get(&bound.batch).is_none() {
                 first = first.or(Some((slot, bound)));
             }
@@ -140,31 +160,22 @@ impl ModSmart {
         first
     }
 
-    fn lacks_claimed(&mut self, shown: &[Shown]) -> bool {
+    fn lacks_claimed(&mut self, shown: &[Shown<V::Seal>]) -> bool {
         let claims = shown.iter().flat_map(|(_, _, change)| &change.claims.slots);
         let (low, mut lacks) = (self.frame.stable.slot, false);
         for claim in claims.filter(|it| it.slot > low) {
             for written in claim.lock.iter().chain(&claim.writes) {
-                self.want_batch(claim.slot, written.batch);
+                self.frame.bodies.want_or_know(claim.slot, written.batch);
                 lacks |= self.frame.bodies.get(&written.batch).is_none();
             }
         }
         lacks
     }
 
-    /// Wants a batch; that of no request is known to everyone.
-    pub(super) fn want_batch(&mut self, slot: Slot, batch: Digest) {
-        self.frame.bodies.want(slot, batch);
-        let nothing = null();
-        if batch == nothing.digest() {
-            self.frame.bodies.offer(&nothing, |_| None);
-        }
-    }
-
     pub(super) fn on_new_view(
         &mut self,
-        verified: Verified<Message>,
-        opening: &NewView,
+        verified: Verified<Message<V>>,
+        opening: &NewView<V::Seal>,
         out: &mut Effects<Self>,
     ) {
         if opening.view < self.frame.view || opening.view == self.frame.entered {
@@ -195,8 +206,8 @@ impl ModSmart {
 
     /// The view of a NEW-VIEW begins: slots that it takes over order what follows from it,
     /// everything else begins anew. What was locked, written and decided stays.
-    pub(super) fn enter(&mut self, verified: Verified<Message>, opening: &NewView) {
-        let start = opening.start(self.frame.membership.quorums());
+    pub(super) fn enter(&mut self, verified: Verified<Message<V>>, opening: &NewView<V::Seal>) {
+        let start = opening.start::<V>(self.frame.membership.quorums());
         self.start = start.expect("what leaves a slot open is not valid");
         (self.frame.entered, self.phase) = (opening.view, Phase::Entered);
         self.opening = Some(verified);
@@ -222,38 +233,43 @@ impl ModSmart {
         self.frame.bodies.retain(self.frame.stable.slot, |digest| needed.contains(digest));
         for (slot, batch) in taken_over {
             if self.window.contains(slot) {
-                self.want_batch(slot, batch);
+                self.frame.bodies.want_or_know(slot, batch);
             }
         }
     }
 }
 
-fn knows(state: &SlotState) -> bool {
+fn knows<V: Variant>(state: &SlotState<V>) -> bool {
     state.lock.is_some() || !state.writes.is_empty()
 }
 
-fn claim(slot: Slot, state: &SlotState) -> SlotClaim {
+fn claim<V: Variant>(slot: Slot, state: &SlotState<V>) -> SlotClaim {
     let lock = state.lock.as_ref().map(|lock| Written { view: lock.view, batch: lock.batch });
     let writes = state.writes.iter().map(|(batch, view)| Written { view, batch }).collect();
     SlotClaim { slot, lock, writes }
 }
 
-fn proof(slot: Slot, state: &SlotState) -> Option<SignedWrites> {
+fn proof<V: Variant>(slot: Slot, state: &SlotState<V>) -> Option<SignedWrites> {
     let lock = state.lock.as_ref().filter(|lock| !lock.signatures.is_empty())?;
     let written = Written { view: lock.view, batch: lock.batch };
     Some(SignedWrites { slot, written, signatures: lock.signatures.clone() })
 }
 
 /// What follows from these VIEW-CHANGEs.
-fn start_of(shown: &[Shown], quorums: Quorums) -> Option<Start> {
+fn start_of<V: Variant>(shown: &[Shown<V::Seal>], quorums: Quorums) -> Option<Start> {
     let members: Vec<Left<'_>> = shown.iter().map(|(id, _, it)| (*id, &it.claims)).collect();
     let proofs = shown.iter().flat_map(|(_, _, change)| change.proofs.iter().cloned());
     let proofs: Vec<SignedWrites> = proofs.collect();
-    Start::of(&members, &proofs, quorums)
+    Start::of::<V>(&members, &proofs, quorums)
 }
 
 /// A NEW-VIEW of these members, with what proves the locks that bind, from their own messages.
-fn prove(view: View, shown: &[Shown], start: &Start, weak: usize) -> Option<NewView> {
+fn prove<S: Seal>(
+    view: View,
+    shown: &[Shown<S>],
+    start: &Start,
+    weak: usize,
+) -> Option<NewView<S>> {
     let proof = |(slot, written): (Slot, Written)| {
         let all = shown.iter().flat_map(|(_, _, change)| &change.proofs);
         let proofs = all.filter(|it| it.slot == slot && it.written == written);
@@ -261,9 +277,9 @@ fn prove(view: View, shown: &[Shown], start: &Start, weak: usize) -> Option<NewV
         let signatures: Vec<_> = writers.into_iter().take(weak).collect();
         (!signatures.is_empty()).then_some(SignedWrites { slot, written, signatures })
     };
-    let member = |(author, signature, change): &Shown| Member {
+    let member = |(author, seal, change): &Shown<S>| Member {
         author: *author,
-        signature: *signature,
+        seal: *seal,
         claims: Arc::new(change.claims.clone()),
     };
     let checkpoint = shown.iter().map(|(_, _, change)| &change.checkpoint);

@@ -35,9 +35,9 @@ use super::message::{Message, Shared};
 use super::seal::Seal;
 use super::statements::{STATEMENTS, prepare_statement};
 use crate::common::certificate::CheckpointProof;
-use crate::common::lies::{Made, Told, false_state};
+use crate::common::lies::{Made, Told, false_state, sets};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
@@ -59,9 +59,6 @@ const VIEW_CHANGES: [&str; 5] = [
     "view-change-forged",
     "view-change-alone",
 ];
-
-/// Sets of VIEW-CHANGEs that a lying primary chooses among.
-const SETS_MAX: usize = 16;
 
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -92,12 +89,6 @@ impl<S: Seal> Byzantine<S> {
 
     fn quorum(&self) -> usize {
         self.membership.quorums().byzantine_quorum()
-    }
-
-    /// Views worth lying about: the one that others are in, and the ones around it.
-    fn views(&self) -> BTreeSet<View> {
-        let high = self.knows.heard.highest;
-        [View(0), View(high.0.saturating_sub(1)), high, high.next()].into_iter().collect()
     }
 
     fn add_proposals(&self, view: View, lies: &mut Vec<Lie>) {
@@ -144,10 +135,7 @@ impl<S: Seal> Byzantine<S> {
     /// Sets of so many of the VIEW-CHANGEs for a view, as masks of their authors.
     fn sets(&self, view: View, size: usize) -> Vec<u64> {
         let known = self.knows.changes.range((view, ReplicaId(0))..=(view, ReplicaId(u16::MAX)));
-        let authors: u64 = known.fold(0, |mask, ((_, id), _)| mask | 1 << (id.0 % 64));
-        let n = self.membership.n().min(10) as u32;
-        let fits = |set: &u64| set & !authors == 0 && set.count_ones() as usize == size;
-        (1..1u64 << n).filter(fits).take(SETS_MAX).collect()
+        sets(known.map(|((_, id), _)| *id), self.membership.n(), size)
     }
 
     fn add_openings(&self, view: View, lies: &mut Vec<Lie>) {
@@ -314,7 +302,7 @@ impl<S: Seal> Forger for Byzantine<S> {
 
     fn lies(&self) -> Vec<Lie> {
         let mut lies = Vec::new();
-        for view in self.views() {
+        for view in self.knows.heard.views() {
             if self.leads(view) && (view == View(0) || self.knows.openings.contains_key(&view)) {
                 self.add_proposals(view, &mut lies);
             }

@@ -4,14 +4,14 @@
 
 use super::seal::Seal;
 use super::statements::{STATEMENTS, prepare_statement};
+use crate::common::batch_store::null;
 use crate::common::certificate::{Check, CheckpointProof};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::ballot::Shown;
-use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot, View};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::limits::{REPLICAS_MAX, WINDOW_SLOTS};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
@@ -19,12 +19,6 @@ use pentarchy_core::protocol::Reject;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 
 const SLOTS_MAX: usize = WINDOW_SLOTS as usize;
-
-/// What a slot orders that nobody needs: nothing, at a time that has passed.
-#[must_use]
-pub fn null() -> Arc<Proposal> {
-    Arc::new(Proposal::new(Millis(0), Vec::new()))
-}
 
 /// Checks that a quorum vouches for a state.
 ///
@@ -53,7 +47,7 @@ impl Claim {
     fn validate<S: Seal>(&self, check: Check<'_>, seals: &Seals<S>) -> Result<(), Reject> {
         let statement = prepare_statement(&check.domain, self.view, self.slot, &self.batch);
         let quorum = S::quorum(check.membership.quorums());
-        check.quorum(seals, quorum, |author, seal| seal.is_good(&check, author, &statement))
+        check.quorum(seals, quorum, |author, seal| seal.is_by(&check, author, &statement))
     }
 }
 
@@ -335,7 +329,7 @@ impl<S: Seal> NewView<S> {
                 && claims.view == self.view
                 && claims.are_orderly();
             let statement = claims.statement(&check.domain);
-            if !good || !seal.is_good(&check, *author, &statement) {
+            if !good || !seal.is_by(&check, *author, &statement) {
                 return Err(Reject::BadCertificate);
             }
         }

@@ -5,11 +5,11 @@ use super::certificate::{Claim, Prepared};
 use super::message::Message;
 use super::record::Record;
 use super::replica::{Pbft, SlotState};
-use super::seal::Seal;
 use super::variant::Variant;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::{ChangesViews, Orders};
 use crate::common::frame::repair::Repair;
+use crate::common::seal::Seal as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Verified;
@@ -116,7 +116,7 @@ impl<V: Variant> Pbft<V> {
             return false;
         }
         state.batch = Some(batch);
-        if let Some(seal) = <V::Seal as Seal>::of(&verified.tag) {
+        if let Some(seal) = V::Seal::of(&verified.tag) {
             state.votes.entry(author).or_insert((batch, seal));
         }
         state.proposed = Some(verified.clone());
@@ -136,7 +136,7 @@ impl<V: Variant> Pbft<V> {
     ) -> bool {
         let (author, batch) = (verified.author, proposal.digest());
         let quorum = self.frame.quorum();
-        let Some(seal) = <V::Seal as Seal>::of(&verified.tag) else { return false };
+        let Some(seal) = V::Seal::of(&verified.tag) else { return false };
         let Some(state) = self.window.get_mut(slot).filter(|it| !it.prepared) else { return false };
         // Both of its votes are good in a certificate.
         state.votes.insert(author, (batch, seal));
@@ -183,7 +183,7 @@ impl<V: Variant> Pbft<V> {
             return;
         }
         let Some(state) = self.window.get_mut(slot) else { return };
-        let Some(seal) = <V::Seal as Seal>::of(&verified.tag) else { return };
+        let Some(seal) = V::Seal::of(&verified.tag) else { return };
         let (author, vote) = (verified.author, (batch, seal));
         let known = state.votes.get(&author).copied();
         self.frame.peers.note_voted(author, slot);

@@ -8,12 +8,12 @@ use super::certificate::{Claim, Prepared, ViewChange};
 use super::message::Message;
 use super::record::Record;
 use super::replica::{Pbft, Phase};
-use super::seal::Seal;
 use super::variant::Variant;
 use crate::common::certificate::CheckpointProof;
 use crate::common::frame::hooks::Resumes;
-use crate::common::frame::resuming::{Envelopes, Resuming};
+use crate::common::frame::resuming::{Past, Resuming};
 use crate::common::record::Kept;
+use crate::common::seal::Seal as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Verified;
@@ -23,23 +23,6 @@ use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
 use pentarchy_core::protocol::{Effects, To};
 
-/// What is gathered while a log is read.
-struct Past<S> {
-    /// What is to be said again.
-    said: Vec<Message<S>>,
-    /// Envelopes by digest, for proposals that name them.
-    envelopes: Envelopes,
-}
-
-impl<S: Seal> Past<S> {
-    /// Notes what was said, unless that is known.
-    fn say(&mut self, message: Message<S>) {
-        if !self.said.contains(&message) {
-            self.said.push(message);
-        }
-    }
-}
-
 impl<V: Variant> Resumes for Pbft<V> {
     fn resume(
         &mut self,
@@ -48,7 +31,7 @@ impl<V: Variant> Resumes for Pbft<V> {
         out: &mut Effects<Self>,
     ) {
         self.frame.executed = executed.slot;
-        let mut past = Past { said: Vec::new(), envelopes: Envelopes::default() };
+        let mut past = Past::default();
         log.for_each(|record| self.recall(record, &mut past));
         self.recall_decisions();
         self.go_on(executed, self.may_have_executed(), out);
@@ -82,7 +65,7 @@ impl<V: Variant> Pbft<V> {
         last.max(self.frame.executed).max(self.frame.stable.slot)
     }
 
-    fn recall(&mut self, record: Record<V::Seal>, past: &mut Past<V::Seal>) {
+    fn recall(&mut self, record: Record<V::Seal>, past: &mut Past<Message<V::Seal>>) {
         match record {
             Record::Kept(Kept::Envelope(envelope)) => {
                 past.envelopes.insert(envelope.digest, envelope);
@@ -132,7 +115,11 @@ impl<V: Variant> Pbft<V> {
         true
     }
 
-    fn recall_proposal(&mut self, proposed: Verified<Message<V::Seal>>, past: &mut Past<V::Seal>) {
+    fn recall_proposal(
+        &mut self,
+        proposed: Verified<Message<V::Seal>>,
+        past: &mut Past<Message<V::Seal>>,
+    ) {
         let message = proposed.message.clone();
         let Message::PrePrepare { view, slot, proposal } = &*message else { return };
         let (view, slot, batch) = (*view, *slot, proposal.digest());
@@ -140,16 +127,18 @@ impl<V: Variant> Pbft<V> {
             return;
         }
         self.frame.recall_body(slot, proposal, &past.envelopes);
-        if let (Some(state), Some(seal)) =
-            (self.window.get_mut(slot), <V::Seal as Seal>::of(&proposed.tag))
-        {
+        if let (Some(state), Some(seal)) = (self.window.get_mut(slot), V::Seal::of(&proposed.tag)) {
             state.votes.insert(proposed.author, (batch, seal));
             state.proposed = Some(proposed);
         }
         past.say(Message::Prepare { view, slot, batch });
     }
 
-    fn recall_certificate(&mut self, certificate: Prepared<V::Seal>, past: &mut Past<V::Seal>) {
+    fn recall_certificate(
+        &mut self,
+        certificate: Prepared<V::Seal>,
+        past: &mut Past<Message<V::Seal>>,
+    ) {
         let Claim { slot, view, batch } = certificate.claim;
         let higher = self.certificates.get(&slot).is_some_and(|known| known.claim.view > view);
         let Some(state) = self.window.get_mut(slot).filter(|_| !higher) else { return };
@@ -165,7 +154,11 @@ impl<V: Variant> Pbft<V> {
         self.certificates.insert(slot, certificate);
     }
 
-    fn recall_leaving(&mut self, change: Arc<ViewChange<V::Seal>>, past: &mut Past<V::Seal>) {
+    fn recall_leaving(
+        &mut self,
+        change: Arc<ViewChange<V::Seal>>,
+        past: &mut Past<Message<V::Seal>>,
+    ) {
         let view = change.claims.view;
         if view <= self.frame.view {
             return;
@@ -179,7 +172,11 @@ impl<V: Variant> Pbft<V> {
         past.said = Vec::from([Message::ViewChange(change)]);
     }
 
-    fn recall_entry(&mut self, verified: Verified<Message<V::Seal>>, past: &mut Past<V::Seal>) {
+    fn recall_entry(
+        &mut self,
+        verified: Verified<Message<V::Seal>>,
+        past: &mut Past<Message<V::Seal>>,
+    ) {
         let message = verified.message.clone();
         let Message::NewView(opening) = &*message else { return };
         if opening.view < self.frame.view || opening.view == self.frame.entered {
@@ -192,7 +189,7 @@ impl<V: Variant> Pbft<V> {
         past.said.clear();
     }
 
-    fn recall_checkpoint(&mut self, proof: CheckpointProof, past: &mut Past<V::Seal>) {
+    fn recall_checkpoint(&mut self, proof: CheckpointProof, past: &mut Past<Message<V::Seal>>) {
         let low = proof.slot;
         if !self.recall_stable(proof) {
             return;

@@ -284,7 +284,7 @@ impl<V: Variant> Framed for Pbft<V> {
     const REPEATED_PER_SLOT: usize = 3;
 
     fn quorum(quorums: Quorums) -> usize {
-        <V::Seal as Seal>::quorum(quorums)
+        V::Seal::quorum(quorums)
     }
     fn vouching(quorums: Quorums) -> usize {
         quorums.byzantine_quorum()

@@ -1,33 +1,21 @@
-//! By what votes and view changes convince third parties: a signature, or a trusted MAC. Either
-//! says whose a statement is, to everyone who has to know; neither says that its author said
-//! nothing else. That is all that PBFT asks of it, so one code serves both.
+//! What PBFT asks of a [seal](crate::common::seal), beside that it convinces: how many votes make a
+//! certificate.
 
 use crate::common::certificate::Check;
-use pentarchy_core::auth::{Auth, AuthTag, Signature};
-use pentarchy_core::counter::{Instance, TrustedMac};
+use crate::common::seal::{self, Seal as _};
+use pentarchy_core::auth::Signature;
+use pentarchy_core::counter::TrustedMac;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::forge::Hand;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::mutant;
-use pentarchy_core::protocol::Value;
 use pentarchy_core::quorum::Quorums;
-use pentarchy_core::wire::Wire;
 
 /// By what votes and view changes convince third parties.
-pub trait Seal: Wire + Value + Copy {
-    /// What hosts are asked for.
-    const AUTH: Auth;
-    /// Whether those of all replicas are checked with one key.
-    const ONE_KEY: bool;
-
-    /// The one by which a message convinced.
-    fn of(tag: &AuthTag) -> Option<Self>;
-
+pub trait Seal: seal::Seal {
     /// Whether this replica made it for the statement.
-    fn is_good(&self, check: &Check<'_>, author: ReplicaId, statement: &Digest) -> bool;
-
-    /// A liar's own; none if its device refuses.
-    fn made(hand: &mut dyn Hand, instance: Instance, statement: &Digest) -> Option<Self>;
+    fn is_by(&self, check: &Check<'_>, author: ReplicaId, statement: &Digest) -> bool {
+        self.is_good(check, author, statement)
+    }
 
     /// So many votes make a certificate, and so many members a NEW-VIEW.
     #[must_use]
@@ -36,39 +24,13 @@ pub trait Seal: Wire + Value + Copy {
     }
 }
 
-impl Seal for Signature {
-    const AUTH: Auth = Auth::Signature;
-    const ONE_KEY: bool = false;
+impl Seal for Signature {}
 
-    fn of(tag: &AuthTag) -> Option<Self> {
-        tag.signature().copied().map(Self)
-    }
-
-    fn is_good(&self, check: &Check<'_>, author: ReplicaId, statement: &Digest) -> bool {
-        check.verifier.signature(author, statement, &self.0)
-    }
-
-    fn made(hand: &mut dyn Hand, _: Instance, statement: &Digest) -> Option<Self> {
-        Some(Self(hand.sign(statement)))
-    }
-}
-
-/// By the instance of the replica's own pillar.
 impl Seal for TrustedMac {
-    const AUTH: Auth = Auth::Mac(Instance::FIRST);
-    const ONE_KEY: bool = true;
-
-    fn of(tag: &AuthTag) -> Option<Self> {
-        tag.mac().copied()
-    }
-
-    fn is_good(&self, check: &Check<'_>, author: ReplicaId, statement: &Digest) -> bool {
-        let by = |id| check.verifier.mac((id, check.membership.instance()), statement, self);
-        by(author) || mutant!("hybrid-pbft.mac-of-anyone") && check.membership.ids().any(by)
-    }
-
-    fn made(hand: &mut dyn Hand, instance: Instance, statement: &Digest) -> Option<Self> {
-        hand.mac(instance, statement).ok()
+    fn is_by(&self, check: &Check<'_>, author: ReplicaId, statement: &Digest) -> bool {
+        let anyone = mutant!("hybrid-pbft.mac-of-anyone");
+        let by = |id| self.is_good(check, id, statement);
+        by(author) || anyone && check.membership.ids().any(by)
     }
 
     fn quorum(quorums: Quorums) -> usize {

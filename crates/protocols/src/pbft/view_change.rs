@@ -1,18 +1,18 @@
 //! Changing the primary: ask, leave, open, enter (section 4.4, with the repairs that
 //! `docs/protocols/pbft.md` argues for).
 
-use super::certificate::{
-    Claims, Member, NewView, Prepared, Start, ViewChange, members_needed, null,
-};
+use super::certificate::{Claims, Member, NewView, Prepared, Start, ViewChange, members_needed};
 use super::message::Message;
 use super::record::Record;
 use super::replica::{OwnMessages, Pbft, Phase, SlotState};
 use super::seal::Seal;
 use super::variant::Variant;
+use crate::common::batch_store::null;
 use crate::common::frame::checkpointing::Checkpointing;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::ChangesViews;
 use crate::common::frame::hooks::Finality as _;
+use crate::common::seal::Seal as _;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -49,7 +49,7 @@ impl<V: Variant> ChangesViews for Pbft<V> {
         let (mut members, mut changes) = (Vec::new(), Vec::new());
         for verified in &shown {
             let (Message::ViewChange(change), Some(seal)) =
-                (&*verified.message, <V::Seal as Seal>::of(&verified.tag))
+                (&*verified.message, V::Seal::of(&verified.tag))
             else {
                 continue;
             };
@@ -125,26 +125,17 @@ impl<V: Variant> Pbft<V> {
         let low = self.frame.stable.slot.max(claims.stable);
         let mut complete = true;
         for claim in claims.prepared.iter().filter(|claim| claim.slot > low) {
-            self.want_batch(claim.slot, claim.batch);
+            self.frame.bodies.want_or_know(claim.slot, claim.batch);
             complete &= self.frame.bodies.get(&claim.batch).is_some();
         }
         complete
-    }
-
-    /// Wants a batch; that of no request is known to everyone.
-    fn want_batch(&mut self, slot: Slot, batch: Digest) {
-        self.frame.bodies.want(slot, batch);
-        let nothing = null();
-        if batch == nothing.digest() {
-            self.frame.bodies.offer(&nothing, |_| None);
-        }
     }
 
     /// Wants the batches that a view takes over.
     fn want(&mut self, start: &Start) {
         let low = self.frame.stable.slot;
         for (slot, batch) in start.batches().filter(|(slot, _)| *slot > low) {
-            self.want_batch(slot, batch);
+            self.frame.bodies.want_or_know(slot, batch);
         }
     }
 

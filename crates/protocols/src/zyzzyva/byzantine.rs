@@ -40,9 +40,8 @@ use super::statements::{STATEMENTS, confirm_statement};
 use super::table::Table;
 use super::variant::{Kind, Variant};
 use crate::common::certificate::CheckpointProof;
-use crate::common::lies::{Made, Told, false_state};
+use crate::common::lies::{Made, Told, false_state, sets};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
@@ -57,9 +56,6 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::protocol::Message as _;
 use pentarchy_core::request::Envelope;
-
-/// Sets of VIEW-CHANGEs that a lying primary chooses among.
-const SETS_MAX: usize = 16;
 
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -88,12 +84,6 @@ impl Byzantine {
 
     fn leads(&self, view: View) -> bool {
         self.membership.primary(view) == self.me
-    }
-
-    /// Views worth lying about: the one that others are in, and the ones around it.
-    fn views(&self) -> BTreeSet<View> {
-        let high = self.knows.heard.highest;
-        [View(0), View(high.0.saturating_sub(1)), high, high.next()].into_iter().collect()
     }
 
     fn add_orders(&self, view: View, lies: &mut Vec<Lie>) {
@@ -141,13 +131,7 @@ impl Byzantine {
     /// Sets of so many of the VIEW-CHANGEs for a view, as masks of their authors.
     fn sets(&self, view: View, size: usize) -> Vec<u64> {
         let known = self.knows.changes.range((view, ReplicaId(0))..=(view, ReplicaId(u16::MAX)));
-        let authors: u64 = known.fold(0, |mask, ((_, id), _)| mask | 1 << (id.0 % 64));
-        if (authors.count_ones() as usize) < size {
-            return Vec::new();
-        }
-        let n = self.membership.n().min(16) as u32;
-        let fits = |set: &u64| set & !authors == 0 && set.count_ones() as usize == size;
-        (1..1u64 << n).filter(fits).take(SETS_MAX).collect()
+        sets(known.map(|((_, id), _)| *id), self.membership.n(), size)
     }
 
     fn add_openings(&self, view: View, lies: &mut Vec<Lie>) {
@@ -314,7 +298,7 @@ impl Forger for Byzantine {
 
     fn lies(&self) -> Vec<Lie> {
         let mut lies = Vec::new();
-        for view in self.views() {
+        for view in self.knows.heard.views() {
             if self.leads(view) && (view == View(0) || self.knows.openings.contains_key(&view)) {
                 self.add_orders(view, &mut lies);
             }

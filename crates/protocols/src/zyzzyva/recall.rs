@@ -11,7 +11,7 @@ use super::replica::{Phase, Zyzzyva};
 use super::variant::Variant;
 use crate::common::frame::execution::Execution;
 use crate::common::frame::hooks::Resumes;
-use crate::common::frame::resuming::{Envelopes, Resuming};
+use crate::common::frame::resuming::{Past, Resuming};
 use crate::common::record::Kept;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -23,24 +23,6 @@ use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::protocol::{Effects, To};
-
-/// What is gathered while a log is read.
-#[derive(Default)]
-struct Past {
-    /// What is to be said again.
-    said: Vec<Message>,
-    /// Envelopes by digest, for orders that name them.
-    envelopes: Envelopes,
-}
-
-impl Past {
-    /// Notes what was said, unless that is known.
-    fn say(&mut self, message: Message) {
-        if !self.said.contains(&message) {
-            self.said.push(message);
-        }
-    }
-}
 
 impl<V: Variant> Resumes for Zyzzyva<V> {
     /// From a state that was final.
@@ -105,7 +87,7 @@ impl<V: Variant> Zyzzyva<V> {
         chain.iter().any(|(at, _, history)| *at >= slot && was_final(at, history))
     }
 
-    fn recall(&mut self, record: Record, past: &mut Past) {
+    fn recall(&mut self, record: Record, past: &mut Past<Message>) {
         match record {
             Record::Kept(Kept::Envelope(envelope)) => {
                 past.envelopes.insert(envelope.digest, envelope);
@@ -149,7 +131,7 @@ impl<V: Variant> Zyzzyva<V> {
         }
     }
 
-    fn recall_order(&mut self, order: Verified<Message>, past: &Past) {
+    fn recall_order(&mut self, order: Verified<Message>, past: &Past<Message>) {
         let message = order.message.clone();
         let Message::Order { view, slot, proposal, .. } = &*message else { return };
         let taken_over = *slot <= self.start.end();
@@ -160,7 +142,7 @@ impl<V: Variant> Zyzzyva<V> {
         self.frame.recall_body(*slot, proposal, &past.envelopes);
     }
 
-    fn recall_leaving(&mut self, change: Arc<ViewChange>, past: &mut Past) {
+    fn recall_leaving(&mut self, change: Arc<ViewChange>, past: &mut Past<Message>) {
         let view = change.view;
         if view <= self.frame.view {
             return;
@@ -174,7 +156,7 @@ impl<V: Variant> Zyzzyva<V> {
         past.said = Vec::from([Message::ViewChange(change)]);
     }
 
-    fn recall_confirm(&mut self, verified: Verified<Message>, past: &mut Past) {
+    fn recall_confirm(&mut self, verified: Verified<Message>, past: &mut Past<Message>) {
         let message = verified.message.clone();
         let Message::NewView(opening) = &*message else { return };
         if opening.view < self.frame.view || opening.view == self.frame.entered {
@@ -201,7 +183,7 @@ impl<V: Variant> Zyzzyva<V> {
         &mut self,
         verified: Verified<Message>,
         proof: Arc<Confirmed>,
-        past: &mut Past,
+        past: &mut Past<Message>,
     ) {
         let message = verified.message.clone();
         let Message::NewView(opening) = &*message else { return };
@@ -216,7 +198,7 @@ impl<V: Variant> Zyzzyva<V> {
         past.said.clear();
     }
 
-    fn recall_checkpoint(&mut self, proof: Stable, past: &mut Past) {
+    fn recall_checkpoint(&mut self, proof: Stable, past: &mut Past<Message>) {
         let low = proof.slot;
         if !self.recall_stable(proof) {
             return;

@@ -14,7 +14,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot, View};
 use pentarchy_core::membership::Base;
 use pentarchy_core::ports::replica::{Input, Output};
-use pentarchy_core::protocol::{Effects, Protocol};
+use pentarchy_core::protocol::{Effects, Protocol, Tuning};
 use pentarchy_core::quorum::Quorums;
 
 /// A core that owns a [`Frame`].
@@ -33,6 +33,12 @@ pub trait Framed: Protocol<Timer = Timer, Input = Input, Output = Output> {
 
     /// Messages about one slot that a peer may have to be sent again.
     const REPEATED_PER_SLOT: usize;
+
+    /// How many slots behind the window it already counts messages of.
+    fn slots_ahead(tuning: &Tuning) -> u64 {
+        let _ = tuning;
+        0
+    }
 
     /// How many leave for a view, and open it.
     fn quorum(quorums: Quorums) -> usize;

@@ -252,7 +252,8 @@ impl<C: Framed> Frame<C> {
         }
         self.awaited.assert_invariants(last_final);
         assert!(self.next_slot > self.stable.slot);
-        let of_author = C::KINDS_PER_SLOT * self.tuning.window_slots as usize + C::KINDS_OF_NO_SLOT;
+        let slots = self.tuning.window_slots + C::slots_ahead(&self.tuning);
+        let of_author = C::KINDS_PER_SLOT * slots as usize + C::KINDS_OF_NO_SLOT;
         assert!(self.early.len() <= self.membership.n() * of_author);
         let windows = C::windows_held(self.membership.quorums());
         assert!(self.bodies.len() <= windows * WINDOW_SLOTS as usize);

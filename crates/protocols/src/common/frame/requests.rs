@@ -136,10 +136,11 @@ impl<C: Framed> Frame<C> {
         }
     }
 
-    /// Keeps a message of the view that this replica is about to enter, about a slot of its window
-    /// or about none.
+    /// Keeps a message of the view that this replica is about to enter, about a slot of which it
+    /// counts messages, or about none.
     pub fn keep_early(&mut self, verified: Verified<C::Message>, view: View, slot: Option<Slot>) {
-        let in_window = slot.is_none_or(|slot| slot > self.stable.slot && slot <= self.high());
+        let high = self.high().0.saturating_add(C::slots_ahead(&self.tuning));
+        let in_window = slot.is_none_or(|slot| slot > self.stable.slot && slot.0 <= high);
         if view == self.view && view != self.entered && in_window {
             mark!("frame/early");
             let key = (slot.unwrap_or_default(), verified.author, verified.message.kind());

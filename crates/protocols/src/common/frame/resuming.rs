@@ -6,6 +6,7 @@ use super::hooks::{Core, Framed, StateOf};
 use crate::common::certificate::{CheckpointProof, Vouched};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
@@ -18,6 +19,30 @@ use pentarchy_core::request::Envelope;
 
 /// Envelopes by digest that a log has shown so far, for proposals that name them.
 pub type Envelopes = BTreeMap<Digest, Arc<Envelope>>;
+
+/// What is gathered while a log is read. `M` is a protocol's message.
+#[derive(Debug)]
+pub struct Past<M> {
+    /// What is to be said again.
+    pub said: Vec<M>,
+    /// Envelopes by digest, for proposals that name them.
+    pub envelopes: Envelopes,
+}
+
+impl<M> Default for Past<M> {
+    fn default() -> Self {
+        Self { said: Vec::new(), envelopes: Envelopes::new() }
+    }
+}
+
+impl<M: PartialEq> Past<M> {
+    /// Notes what was said, unless that is known.
+    pub fn say(&mut self, message: M) {
+        if !self.said.contains(&message) {
+            self.said.push(message);
+        }
+    }
+}
 
 /// See the [module](self).
 pub trait Resuming: Core {

@@ -3,6 +3,7 @@
 use super::super::certificate::{Member, NewView, ViewChange};
 use super::super::claims::Written;
 use super::super::message::{Message, Shared};
+use super::super::variant::{Variant, Windowed};
 use crate::common::lies::{Hearsay, KEPT_MAX, Made, keep};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -41,7 +42,13 @@ impl Knowledge {
     }
 
     /// Takes note of a message.
-    pub fn note(&mut self, me: ReplicaId, author: ReplicaId, tag: &AuthTag, message: &Message) {
+    pub fn note<V: Variant<Seal = Signature>>(
+        &mut self,
+        me: ReplicaId,
+        author: ReplicaId,
+        tag: &AuthTag,
+        message: &Message<V>,
+    ) {
         if author != me {
             self.heard.highest = self.heard.highest.max(spoken_of(message));
         }
@@ -57,9 +64,9 @@ impl Knowledge {
                     self.heard.note_ask(*id, *view, *signature);
                 }
                 self.heard.note_checkpoint(&change.checkpoint);
-                if let Some(signature) = tag.signature().copied().map(Signature) {
+                if let Some(seal) = tag.signature().copied().map(Signature) {
                     let claims = Arc::new(change.claims.clone());
-                    let member = Member { author, signature, claims };
+                    let member = Member { author, seal, claims };
                     let key = (change.claims.view, author);
                     keep(&mut self.changes, key, (member, change.clone()));
                 }
@@ -92,7 +99,8 @@ impl Knowledge {
     pub fn last_slot(&self, view: View) -> Slot {
         let wrote = self.slots(view).last().map_or(Slot(0), |(slot, _)| slot);
         let opening = self.openings.get(&view);
-        let taken_over = opening.and_then(|it| it.start(self.quorums)).map(|start| start.end());
+        let taken_over =
+            opening.and_then(|it| it.start::<Windowed>(self.quorums)).map(|start| start.end());
         wrote.max(taken_over.unwrap_or_default()).max(self.heard.checkpoint.slot)
     }
 
@@ -113,7 +121,7 @@ impl Knowledge {
 }
 
 /// The view in which a message speaks, or asks for.
-fn spoken_of(message: &Message) -> View {
+fn spoken_of<V: Variant>(message: &Message<V>) -> View {
     match message {
         Message::Propose { view, .. }
         | Message::Write { view, .. }

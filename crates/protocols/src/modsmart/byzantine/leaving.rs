@@ -5,6 +5,7 @@ use super::super::claims::{Claims, SlotClaim, Written};
 use super::super::message::Message;
 use super::super::signed_writes::SignedWrites;
 use super::super::statements::{STATEMENTS, write_statement};
+use super::super::variant::Variant;
 use super::Byzantine;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -27,7 +28,7 @@ pub(super) const VIEW_CHANGES: [&str; 7] = [
     "view-change-signed",
 ];
 
-impl Byzantine {
+impl<V: Variant<Seal = Signature>> Byzantine<V> {
     pub(super) fn view_change(&self, kind: &str, view: View, hand: &dyn Hand) -> ViewChange {
         let domain = self.membership.domain();
         let statement = STATEMENTS.request_view_change(&domain, view);
@@ -86,7 +87,7 @@ impl Byzantine {
         (view, of): (View, View),
         set: u64,
         forge: Option<&mut dyn Hand>,
-    ) -> Message {
+    ) -> Message<V> {
         let chosen = |id: &ReplicaId| set & (1 << (id.0 % 64)) != 0;
         let ids = self.membership.ids().filter(chosen);
         let known: Vec<_> = ids.filter_map(|id| self.knows.changes.get(&(of, id))).collect();
@@ -96,7 +97,7 @@ impl Byzantine {
         {
             let claims = self.claims("view-change-lock", view);
             let statement = claims.statement(&self.membership.domain());
-            own.signature = Signature(hand.sign(&statement));
+            own.seal = Signature(hand.sign(&statement));
             own.claims = Arc::new(claims);
         }
         let proofs = known.iter().flat_map(|(_, change)| &change.proofs);

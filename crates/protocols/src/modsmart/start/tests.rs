@@ -3,6 +3,7 @@
 
 use super::super::claims::{Claims, SlotClaim, Written};
 use super::super::signed_writes::SignedWrites;
+use super::super::variant::Windowed;
 use super::{Left, Start, null};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -34,7 +35,7 @@ fn of(slots: &[Vec<SlotClaim>], proofs: &[SignedWrites]) -> Option<Start> {
     });
     let claims: Vec<Claims> = claims.collect();
     let members: Vec<Left<'_>> = (0u16..).map(ReplicaId).zip(&claims).collect();
-    Start::of(&members, proofs, FOUR)
+    Start::of::<Windowed>(&members, proofs, FOUR)
 }
 
 /// What slot 1 orders, if that is known.
@@ -111,7 +112,7 @@ fn every_slot_above_the_highest_checkpoint_has_its_own_outcome() {
         },
     ];
     let members: Vec<Left<'_>> = (0u16..).map(ReplicaId).zip(&claims).collect();
-    let start = Start::of(&members, &[], FOUR).expect("nothing is open");
+    let start = Start::of::<Windowed>(&members, &[], FOUR).expect("nothing is open");
     assert_eq!((start.base, start.end()), (Slot(5), Slot(7)), "slot 9 can be proposed anew");
     let batches: Vec<Digest> = start.batches().map(|(_, batch)| batch).collect();
     assert_eq!(batches, [null().digest(), ONE]);
@@ -119,5 +120,5 @@ fn every_slot_above_the_highest_checkpoint_has_its_own_outcome() {
     // A slot that is open stops the view, wherever it is.
     let lie = Claims { slots: vec![claim(8, Some(at(0, TWO)), &[])], ..claims[1].clone() };
     let members = [members[0], (ReplicaId(1), &lie), members[2]];
-    assert_eq!(Start::of(&members, &[], FOUR), None);
+    assert_eq!(Start::of::<Windowed>(&members, &[], FOUR), None);
 }
