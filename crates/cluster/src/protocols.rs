@@ -17,6 +17,21 @@ pub fn warning(name: &str, lane: PillarConfig) -> Option<String> {
     ))
 }
 
+/// What to say to whoever chooses a protocol whose faulty replicas may not do anything they like.
+/// One that trusts devices says in its page what it trusts them with.
+#[must_use]
+pub fn assumption(name: &str) -> Option<String> {
+    let rules = find(name)?.rules;
+    let lies = rules.fault_model.lies();
+    (!lies).then(|| {
+        format!(
+            "note: {name} tolerates replicas that stop, and none that lies: whoever takes over one \
+             of them, or a bug that has one say what is not so, can make the others lose or change \
+             what they have"
+        )
+    })
+}
+
 /// The names of those on which a service may run, as after `--protocol`.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PROTOCOLS.iter().filter(|entry| entry.is_for_users()).map(|entry| entry.rules.name)
@@ -103,6 +118,17 @@ mod tests {
             assert!(find(name).is_none() && replicas_needed(name, 1).is_none(), "{name}");
             assert!(names().all(|it| it != name), "{name}");
         }
+    }
+
+    #[test]
+    fn who_chooses_a_protocol_without_liars_is_told() {
+        for entry in PROTOCOLS {
+            let said = assumption(entry.rules.name);
+            let may_run = find(entry.rules.name).is_some();
+            assert_eq!(said.is_some(), may_run && !entry.rules.fault_model.lies());
+            assert!(said.is_none_or(|said| said.contains("none that lies")));
+        }
+        assert!(names().any(|name| assumption(name).is_some()));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 pub fn run(args: &InitArgs) -> Outcome {
     check_hosts(args)?;
     check_counter(args.counter, &args.group)?;
-    warn_of_youth(&args.group);
+    warn_of_protocol(&args.group);
     let options = GroupOptions {
         closed: !args.open,
         gateways: usize::from(args.gateways),
@@ -51,9 +51,10 @@ pub fn run(args: &InitArgs) -> Outcome {
     Ok(())
 }
 
-/// Says so if a protocol is chosen that has not proved itself yet.
-pub fn warn_of_youth(group: &GroupArgs) {
-    if let Some(warning) = protocols::warning(&group.protocol, group.lane()) {
+/// Says so if a protocol is chosen that has not proved itself yet, or that does not tolerate liars.
+pub fn warn_of_protocol(group: &GroupArgs) {
+    let youth = protocols::warning(&group.protocol, group.lane());
+    for warning in youth.into_iter().chain(protocols::assumption(&group.protocol)) {
         complain(&warning);
     }
 }

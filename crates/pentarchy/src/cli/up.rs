@@ -4,7 +4,7 @@
 use super::args::UpArgs;
 use super::backup;
 use super::barrier;
-use super::init::{check_counter, group_options, warn_of_youth};
+use super::init::{check_counter, group_options, warn_of_protocol};
 use super::probe;
 use pentarchy::RequestMode;
 use pentarchy::config::{ClusterConfig, CounterPlace, Durability, request_mode_name};
@@ -48,7 +48,7 @@ pub fn run(args: &UpArgs) -> Outcome {
     let n = args.group.replicas()?;
     check_counter(args.counter, &args.group)?;
     if !args.background {
-        warn_of_youth(&args.group);
+        warn_of_protocol(&args.group);
     }
     if args.detach {
         return detach(args);

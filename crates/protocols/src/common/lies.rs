@@ -10,18 +10,19 @@
 //! | `report` | pretends to lack everything, so that others send it |
 
 use super::certificate::{CheckpointProof, Vouched};
-use super::message::{More, Report, Shared};
+use super::message::{More, Report, Shared, Statements};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use pentarchy_core::auth::{AuthTag, Signature};
+use pentarchy_core::auth::{Auth, AuthTag, Signature};
 use pentarchy_core::batch::{Item, Proposal};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::forge::Lie;
+use pentarchy_core::forge::{Hand, Lie};
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::limits::{BATCH_BYTES_MAX, BATCH_REQUESTS_MAX};
-use pentarchy_core::membership::Base;
+use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::protocol;
 use pentarchy_core::request::Envelope;
 
 /// Entries of each table; a liar that forgets old things lies about new ones.
@@ -56,6 +57,35 @@ pub fn sets(known: impl Iterator<Item = ReplicaId>, n: usize, size: usize) -> Ve
     }
     let fits = |set: &u64| set & !authors == 0 && set.count_ones() as usize == size;
     (1..1u64 << n.min(SETS_OF_MAX)).filter(fits).take(SETS_MAX).collect()
+}
+
+/// A checkpoint of a state that nobody else signed, with the liar's signature as often as it takes.
+#[must_use]
+pub fn vouched_alone<S: Vouched>(
+    (statements, membership): (&Statements, &Membership),
+    (slot, state): (Slot, S),
+    quorum: usize,
+    hand: &dyn Hand,
+) -> CheckpointProof<S> {
+    let statement = statements.checkpoint(&membership.domain(), slot, &state);
+    let signature = Signature(hand.sign(&statement));
+    let signatures = membership.ids().take(quorum).map(|id| (id, signature)).collect();
+    CheckpointProof { slot, state, signatures }
+}
+
+/// By what a message of a liar convinces, if it uses no counter of its device.
+pub fn authenticate<M: protocol::Message>(
+    message: &M,
+    membership: &Membership,
+    hand: &mut dyn Hand,
+) -> Option<AuthTag> {
+    let digest = message.statement(&membership.domain());
+    Some(match message.auth() {
+        Auth::Channel => AuthTag::Channel,
+        Auth::Signature => AuthTag::Signature(hand.sign(&digest)),
+        Auth::Mac(_) => AuthTag::Mac(hand.mac(membership.instance(), &digest).ok()?),
+        Auth::Checksum | Auth::Usig(..) | Auth::Vector => return None,
+    })
 }
 
 /// How many of the last proposals of a view a liar changes.

@@ -38,7 +38,7 @@ use super::message::{Message, Shared};
 use super::statements::STATEMENTS;
 use super::variant::{Variant, Windowed};
 use crate::common::certificate::CheckpointProof;
-use crate::common::lies::{Told, false_state, sets};
+use crate::common::lies::{Told, authenticate, false_state, sets, vouched_alone};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -47,13 +47,12 @@ use core::marker::PhantomData;
 use knowledge::Knowledge;
 use leaving::VIEW_CHANGES;
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Signature};
+use pentarchy_core::auth::Signature;
 use pentarchy_core::authored::{decode, encode};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand, Lie};
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
-use pentarchy_core::protocol::Message as _;
 use pentarchy_core::request::Envelope;
 
 /// Votes that it can cast.
@@ -185,12 +184,13 @@ impl<V: Variant<Seal = Signature>> Byzantine<V> {
 
     /// A checkpoint that nobody else signed, with its signature as often as it takes.
     fn alone(&self, slot: Slot, hand: &dyn Hand) -> CheckpointProof {
-        let state = false_state();
-        let statement = STATEMENTS.checkpoint(&self.membership.domain(), slot, &state);
-        let signature = Signature(hand.sign(&statement));
-        let quorum = self.membership.quorums().byzantine_quorum();
-        let signatures = self.membership.ids().take(quorum).map(|id| (id, signature));
-        CheckpointProof { slot, state, signatures: signatures.collect() }
+        let about = (slot, false_state());
+        vouched_alone(
+            (&STATEMENTS, &self.membership),
+            about,
+            self.membership.quorums().byzantine_quorum(),
+            hand,
+        )
     }
 }
 
@@ -226,12 +226,7 @@ impl<V: Variant<Seal = Signature>> Forger for Byzantine<V> {
 
     fn tell(&mut self, lie: &Lie, hand: &mut dyn Hand) -> Option<Bytes> {
         let message = self.compose(lie, hand)?;
-        let digest = message.statement(&self.membership.domain());
-        let tag = match message.auth() {
-            Auth::Channel => AuthTag::Channel,
-            Auth::Signature => AuthTag::Signature(hand.sign(&digest)),
-            Auth::Checksum | Auth::Mac(_) | Auth::Usig(..) | Auth::Vector => return None,
-        };
+        let tag = authenticate(&message, &self.membership, hand)?;
         self.told.remember(lie);
         let wire = encode(self.me, &tag, &message);
         self.hear(&wire);

@@ -35,7 +35,7 @@ use super::message::{Message, Shared};
 use super::seal::Seal;
 use super::statements::{STATEMENTS, prepare_statement};
 use crate::common::certificate::CheckpointProof;
-use crate::common::lies::{Made, Told, false_state, sets};
+use crate::common::lies::{Made, Told, authenticate, false_state, sets, vouched_alone};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -43,12 +43,11 @@ use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use knowledge::Knowledge;
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Signature};
+use pentarchy_core::auth::Signature;
 use pentarchy_core::authored::{decode, encode};
 use pentarchy_core::forge::{Forger, Hand, Lie};
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
-use pentarchy_core::protocol::Message as _;
 use pentarchy_core::request::Envelope;
 
 /// VIEW-CHANGEs that it can tell.
@@ -193,11 +192,8 @@ impl<S: Seal> Byzantine<S> {
 
     /// A checkpoint that nobody else signed, with its signature as often as it takes.
     fn alone(&self, slot: Slot, hand: &dyn Hand) -> CheckpointProof {
-        let state = false_state();
-        let statement = STATEMENTS.checkpoint(&self.membership.domain(), slot, &state);
-        let signature = Signature(hand.sign(&statement));
-        let signatures = self.membership.ids().take(self.quorum()).map(|id| (id, signature));
-        CheckpointProof { slot, state, signatures: signatures.collect() }
+        let about = (slot, false_state());
+        vouched_alone((&STATEMENTS, &self.membership), about, self.quorum(), hand)
     }
 
     fn view_change(&self, kind: &str, view: View, hand: &mut dyn Hand) -> ViewChange<S> {
@@ -329,16 +325,7 @@ impl<S: Seal> Forger for Byzantine<S> {
             return Some(encode(author, &tag, &message));
         }
         let message = self.compose(lie, hand)?;
-        let digest = message.statement(&self.membership.domain());
-        let tag = match message.auth() {
-            Auth::Channel => AuthTag::Channel,
-            Auth::Signature => AuthTag::Signature(hand.sign(&digest)),
-            Auth::Mac(_) => {
-                let instance = self.membership.instance();
-                AuthTag::Mac(hand.mac(instance, &digest).ok()?)
-            }
-            Auth::Checksum | Auth::Usig(..) | Auth::Vector => return None,
-        };
+        let tag = authenticate(&message, &self.membership, hand)?;
         self.told.remember(lie);
         let wire = encode(self.me, &tag, &message);
         self.hear(&wire);

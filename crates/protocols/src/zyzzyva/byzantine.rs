@@ -39,22 +39,20 @@ use super::new_view::{Member, NewView};
 use super::statements::{STATEMENTS, confirm_statement};
 use super::table::Table;
 use super::variant::{Kind, Variant};
-use crate::common::certificate::CheckpointProof;
-use crate::common::lies::{Made, Told, false_state, sets};
+use crate::common::lies::{Made, Told, authenticate, false_state, sets, vouched_alone};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use knowledge::{Knowledge, Link};
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::{Auth, AuthTag, Signature};
+use pentarchy_core::auth::Signature;
 use pentarchy_core::authored::{decode, encode};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::forge::{Forger, Hand, Lie};
 use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::Place;
-use pentarchy_core::protocol::Message as _;
 use pentarchy_core::request::Envelope;
 
 /// See the head of this file.
@@ -220,11 +218,8 @@ impl Byzantine {
 
     /// A checkpoint that nobody else signed, with its signature as often as it takes.
     fn alone(&self, slot: Slot, hand: &dyn Hand) -> Stable {
-        let state = false_state();
-        let statement = STATEMENTS.checkpoint(&self.membership.domain(), slot, &state);
-        let signature = Signature(hand.sign(&statement));
-        let ids = self.membership.ids().take(self.table.quorum);
-        CheckpointProof { slot, state, signatures: ids.map(|id| (id, signature)).collect() }
+        let about = (slot, false_state());
+        vouched_alone((&STATEMENTS, &self.membership), about, self.table.quorum, hand)
     }
 
     /// Two orders that follow each other.
@@ -330,12 +325,7 @@ impl Forger for Byzantine {
             return Some(wire);
         }
         let message = self.compose(lie, hand)?;
-        let digest = message.statement(&self.membership.domain());
-        let tag = match message.auth() {
-            Auth::Channel => AuthTag::Channel,
-            Auth::Signature => AuthTag::Signature(hand.sign(&digest)),
-            Auth::Checksum | Auth::Usig(..) | Auth::Mac(_) | Auth::Vector => return None,
-        };
+        let tag = authenticate(&message, &self.membership, hand)?;
         self.told.remember(lie);
         let wire = encode(self.me, &tag, &message);
         self.hear(&wire);

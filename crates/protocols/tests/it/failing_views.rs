@@ -6,7 +6,7 @@ use pentarchy_core::ids::View;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_protocols::hybster::Hybster;
 use pentarchy_protocols::minbft::MinBft;
-use pentarchy_protocols::modsmart::ModSmart;
+use pentarchy_protocols::modsmart::{CrashModSmart, ModSmart};
 use pentarchy_protocols::pbft::Pbft;
 
 const LOG_BYTES_MAX: usize = 64 << 10;
@@ -75,4 +75,5 @@ fn logs_are_bounded_however_many_views_fail() {
     is_bounded::<Hybster>();
     is_bounded::<Pbft>();
     is_bounded::<ModSmart>();
+    is_bounded::<CrashModSmart>();
 }

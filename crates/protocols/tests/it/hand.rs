@@ -99,8 +99,8 @@ impl Spoken for pbft::Pbft {
     }
 }
 
-impl Spoken for modsmart::ModSmart {
-    const N: usize = 4;
+impl<V: modsmart::Variant> Spoken for modsmart::ModSmart<V> {
+    const N: usize = V::RULES.replicas(1);
     fn propose(slot: Slot, proposal: &Arc<Proposal>) -> Self::Message {
         let proposal = proposal.clone();
         modsmart::Message::Propose { view: View(0), slot, proposal, signed: false }

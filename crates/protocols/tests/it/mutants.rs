@@ -111,6 +111,18 @@ fn random_worlds_find_seeded_bugs_of_modsmart() {
 }
 
 #[test]
+fn random_worlds_find_seeded_bugs_of_the_crash_mode() {
+    let expected = [
+        ("modsmart-cft.decides-below-quorum", "justification"),
+        ("modsmart-cft.lowest-lock-wins", "agreement"),
+        ("modsmart-cft.lock-needs-witnesses", "agreement"),
+        ("modsmart-cft.accepts-before-durable", "promises"),
+        ("modsmart-cft.proposal-is-no-lock", "promises"),
+    ];
+    find_all("modsmart-cft", &expected);
+}
+
+#[test]
 fn random_worlds_find_seeded_bugs_of_hybrid_pbft() {
     let expected = [
         ("ingress.mac-not-checked", "evidence"),

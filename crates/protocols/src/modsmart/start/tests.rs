@@ -3,7 +3,7 @@
 
 use super::super::claims::{Claims, SlotClaim, Written};
 use super::super::signed_writes::SignedWrites;
-use super::super::variant::Windowed;
+use super::super::variant::{Crash, Windowed};
 use super::{Left, Start, null};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -121,4 +121,28 @@ fn every_slot_above_the_highest_checkpoint_has_its_own_outcome() {
     let lie = Claims { slots: vec![claim(8, Some(at(0, TWO)), &[])], ..claims[1].clone() };
     let members = [members[0], (ReplicaId(1), &lie), members[2]];
     assert_eq!(Start::of::<Windowed>(&members, &[], FOUR), None);
+}
+
+/// Where nobody lies: n = 3, one is dead.
+#[test]
+fn in_the_crash_mode_the_highest_lock_binds_whoever_shows_it() {
+    let three = Quorums { n: 3, f: 1 };
+    let bound = |slots: &[Vec<SlotClaim>]| {
+        let claims = slots.iter().cloned();
+        let claims = claims.map(|slots| Claims { view: View(9), stable: Slot(0), slots });
+        let claims: Vec<Claims> = claims.collect();
+        let members: Vec<Left<'_>> = (0u16..).map(ReplicaId).zip(&claims).collect();
+        let start = Start::of::<Crash>(&members, &[], three).expect("nothing is ever open");
+        start.list.first().copied().flatten()
+    };
+    let locked = |view, batch| says(Some(at(view, batch)), &[]);
+    assert_eq!(bound(&[vec![], vec![]]), None);
+    let decided = [locked(2, ONE), vec![]];
+    assert_eq!(bound(&decided), Some(at(2, ONE)), "the other one that locked it is dead");
+    let passed_over = [locked(0, TWO), locked(2, ONE)];
+    assert_eq!(bound(&passed_over), Some(at(2, ONE)));
+    let lost = mutant::with(Some("modsmart-cft.lock-needs-witnesses"), || bound(&decided));
+    assert_eq!(lost, None);
+    let wrong = mutant::with(Some("modsmart-cft.lowest-lock-wins"), || bound(&passed_over));
+    assert_eq!(wrong, Some(at(0, TWO)));
 }
