@@ -1,5 +1,6 @@
 //! Mod-SMaRt, the protocol of BFT-SMaRt: `3f + 1` replicas, three phases, no trusted device, and
-//! hardly a signature while no view fails.
+//! hardly a signature while no view fails; and its crash mode, with `2f + 1` replicas that do not
+//! lie.
 //!
 //! # What it is
 //! *From Byzantine Consensus to BFT State Machine Replication: A Latency-Optimal Transformation*
@@ -28,11 +29,14 @@
 //! (*echo*). A quorum of WRITEs locks, a quorum of ACCEPTs decides. Several slots are under way at
 //! a time. The rest is common to protocols ([`crate::common::frame`]).
 //!
+//! In the crash mode (`at_once.rs`) a replica locks what the primary proposes, without WRITEs:
+//! PROPOSE is its primary's ACCEPT.
+//!
 //! # View change
 //! `view_change.rs`: `f + 1` REQUEST-VIEW-CHANGEs (the paper's STOP), VIEW-CHANGE (STOPDATA),
-//! NEW-VIEW (SYNC). `start.rs`: in each slot the lock of the highest view wins that a quorum does
-//! not pass over and that somebody correct wrote; where a quorum has no lock nothing was decided.
-//! What wins is written again in the new view.
+//! NEW-VIEW (SYNC), which are not signed in the crash mode. `start.rs`: in each slot the lock of
+//! the highest view wins that a quorum does not pass over and that somebody correct wrote; where a
+//! quorum has no lock nothing was decided. What wins is written again in the new view.
 //!
 //! # Deviations from the paper
 //! Many slots instead of one; no signed ACCEPTs and no proofs of decisions; the view stands in
@@ -61,6 +65,7 @@ mod statements;
 mod variant;
 mod view_change;
 mod writes;
+mod writing;
 
 pub use byzantine::Byzantine;
 pub use certificate::{Member, NewView, ViewChange};
