@@ -160,6 +160,9 @@ impl<V: Variant> ModSmart<V> {
             self.count_write(verified, slot, batch, out);
         } else {
             self.count_accept(verified, slot, batch, out);
+            // What others decided may have waited for the batch.
+            self.settle(slot, out);
+            self.advance(out);
         }
     }
 
