@@ -64,6 +64,13 @@ impl ReplicaCore for Outsider {
         }
     }
 
+    /// It may have told clients of slots that it forgot. Where faulty replicas lie, clients ask
+    /// enough others to be told nothing older by one of them; where they do not, it is silent until
+    /// it has the state with which an epoch begins.
+    fn reads_from(&self) -> Slot {
+        if self.rules.fault_model.lies() { Slot(0) } else { Slot(u64::MAX) }
+    }
+
     fn fingerprint(&self, _: &mut dyn Hasher) {}
 
     fn boxed_clone(&self) -> Box<dyn ReplicaCore> {

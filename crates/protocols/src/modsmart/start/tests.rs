@@ -4,7 +4,8 @@
 use super::super::claims::{Claims, SlotClaim, Written};
 use super::super::signed_writes::SignedWrites;
 use super::super::variant::{Crash, Windowed};
-use super::{Left, Start, null};
+use super::{Left, Start};
+use crate::common::batch_store::null;
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::auth::Signature;

@@ -2,8 +2,8 @@
 
 use super::super::message::Message;
 use super::super::record::Record;
-use super::super::start::null;
 use super::{Group, LIAR, S1, S2, V0, V1, all, batch};
+use crate::common::batch_store::null;
 use crate::common::frame::hooks::LogCompaction as _;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -3,6 +3,7 @@
 use super::super::claims::{Claims, SlotClaim, Written};
 use super::super::message::Message;
 use super::super::statements::write_statement;
+use super::super::variant::Windowed;
 use super::super::writes::WRITES_MAX;
 use super::super::{NewView, SignedWrites};
 use super::{Group, LIAR, S1, S2, Seals, V0, V1, all, batch, sign};
@@ -201,7 +202,8 @@ fn a_view_change_counts_in_its_view_only() {
         _ => None,
     });
     let opening = opening.expect("view 1 was opened");
-    let judge = |opening: &NewView| opening.validate(Check::new(&group.membership, &Seals));
+    let judge =
+        |opening: &NewView| opening.validate::<Windowed>(Check::new(&group.membership, &Seals));
     assert_eq!(judge(&opening), Ok(()));
     let again = NewView { view: View(4), ..opening.clone() };
     assert_eq!(judge(&again), Err(Reject::BadCertificate));
