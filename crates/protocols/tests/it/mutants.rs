@@ -114,7 +114,6 @@ fn random_worlds_find_seeded_bugs_of_modsmart() {
 fn random_worlds_find_seeded_bugs_of_the_crash_mode() {
     let expected = [
         ("modsmart-cft.decides-below-quorum", "justification"),
-        ("modsmart-cft.lowest-lock-wins", "agreement"),
         ("modsmart-cft.lock-needs-witnesses", "agreement"),
         ("modsmart-cft.accepts-before-durable", "promises"),
         ("modsmart-cft.proposal-is-no-lock", "promises"),
