@@ -193,6 +193,8 @@ pub const MUTANTS: &[Mutant] = &[
         .unclaimed(),
     mutant("snapshots.wrong-states-stay", "states that turned out to be wrong stay in files")
         .unclaimed(),
+    mutant("chain.kept-in-memory", "a start reads the last link of the chain of proofs only"),
+    mutant("chain.written-after-epoch", "the log names an epoch before its link is durable"),
     mutant("kept.wrong-states-come-back", "states that turned out to be wrong are assembled again")
         .unclaimed(),
     mutant("kept.log-states-not-read", "a start passes over the states in the log"),
@@ -380,7 +382,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("modsmart.leaving-not-in-log", "that a view was left is not in the log"),
     mutant("modsmart.entry-not-in-log", "how a view was entered is not in the log"),
     mutant("modsmart-cft.decides-below-quorum", "one ACCEPT less than a majority decides"),
-    mutant("modsmart-cft.lowest-lock-wins", "a view takes over the lock of the lowest view"),
+    mutant("modsmart-cft.lowest-lock-wins", "a view takes over the lock of the lowest view")
+        .scheduled(),
     mutant("modsmart-cft.lock-needs-witnesses", "a view forgets a lock that few others show"),
     mutant("modsmart-cft.accepts-before-durable", "an ACCEPT does not wait for the log"),
     mutant("modsmart-cft.proposal-is-no-lock", "a primary does not lock what it proposes"),

@@ -8,6 +8,7 @@ use pentarchy_core::epochs::Epochs;
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Life, Membership};
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::{BadRecord, Memory, Rules};
 use pentarchy_core::service::Service;
 use pentarchy_core::snapshot::Snapshot;
@@ -196,7 +197,10 @@ impl Beginning<'_> {
             installed.map_err(|_| BeginError::State(slot))?;
             executor.keep_earlier(snapshots.into_iter());
         }
-        let (membership, proof, links) = (self.membership.clone(), past.proof, past.links);
+        let (membership, proof, mut links) = (self.membership.clone(), past.proof, past.links);
+        if mutant!("chain.kept-in-memory") {
+            links.drain(..links.len().saturating_sub(1));
+        }
         let following = Epochs::resumed(self.me, self.life, membership, proof, links);
         let fetch = if whole { None } else { following.sources(first) };
         let Parts { core, pillar_cores } = self.parts(&following, fetch, memory);

@@ -9,7 +9,7 @@
 //! | `hybrid-pbft` | `3f + 1` | `pbft` whose votes are trusted MACs |
 //! | `modsmart` | `3f + 1` | three phases; votes are not signed |
 //! | `modsmart-cft` | `2f + 1` | `modsmart` for replicas that crash and never lie: two phases |
-//! | `modsmart-serial` | `3f + 1` | `modsmart` that orders one slot at a time and signs ACCEPTs; for benchmarks |
+//! | `modsmart-serial` | `3f + 1` | `modsmart` one slot at a time; for benchmarks |
 //! | `hybster` | `2f + 1` | two phases |
 //! | `hybster-pillars` | `2f + 1` | several side by side, each with a part of the order |
 //! | `pbft-pillars` | `3f + 1` | several side by side, each with a part of the order |

@@ -26,6 +26,8 @@ mod refreshes;
 mod rifts;
 pub mod text;
 
+pub(crate) use refreshes::AS_IT_SHOULD_BE;
+
 /// Worlds in which replicas have the store of production.
 const STORES_PERCENT: u32 = 12;
 
@@ -273,6 +275,9 @@ pub struct Options {
     pub stale_timer_ppm: u32,
     /// Of a million ends of an epoch, how many cost a replica its memory.
     pub restart_at_end_ppm: u32,
+    /// Of a million ends of an epoch, how many cut off the power of a replica with a disk, at one
+    /// of the steps by which it begins the next one.
+    pub stop_at_end_ppm: u32,
     /// How long disks take, where replicas have disks.
     pub disk: DiskOptions,
     /// Whether replicas have the key-value store of production beside the simulator's own service.
@@ -370,6 +375,7 @@ impl Options {
             busy_ppm: 0,
             stale_timer_ppm: 0,
             restart_at_end_ppm: 0,
+            stop_at_end_ppm: 0,
             disk: DiskOptions::default(),
             has_store: false,
             has_real_devices: false,
@@ -427,6 +433,7 @@ impl Options {
     fn make_steady(&mut self, rng: &mut Rng) {
         self.network = NetworkOptions { latency_us: 50, jitter_us: 100, ..Default::default() };
         (self.skew_ms, self.drift_ppm, self.busy_ppm, self.restart_at_end_ppm) = (0, 0, 0, 0);
+        self.stop_at_end_ppm = 0;
         self.hostile.clear();
         self.disturbances.clear();
         self.means = Means::Signature;

@@ -151,6 +151,7 @@ impl Schedule {
             busy_ppm: 0,
             stale_timer_ppm: 0,
             restart_at_end_ppm: 0,
+            stop_at_end_ppm: 0,
             disk: DiskOptions::default(),
             has_store: false,
             has_real_devices: false,

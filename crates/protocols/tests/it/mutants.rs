@@ -241,9 +241,9 @@ const UNCLAIMED_MAX: [(&str, usize); 6] = [
 ];
 
 /// Nor do those grow that only a test written for them finds, but by what a new protocol brings:
-/// eight are Mod-SMaRt's. `docs/testing-results.md` lists each with its test, and how many worlds
-/// did not find it where that was tried.
-const SCHEDULED_MAX: usize = 58 + 8;
+/// eight are Mod-SMaRt's, and one is its crash mode's. `docs/testing-results.md` lists each with
+/// its test, and how many worlds did not find it where that was tried.
+const SCHEDULED_MAX: usize = 58 + 8 + 1;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {
@@ -259,7 +259,7 @@ fn what_nothing_is_claimed_to_find_only_becomes_less() {
     }
     assert!(by(Finder::Schedule).count() <= SCHEDULED_MAX);
     assert!(by(Finder::Specification).count() >= 7);
-    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 234);
+    assert!(by(Finder::Explorer).count() >= 2 && swarm_mutants().count() >= 240);
 }
 
 /// The flaw breaks what it should, and ours breaks nothing in a tenth of the runs.

@@ -20,8 +20,11 @@ const BEHIND_ITS_BACK: [Micros; 2] = [200_000, 4_200_000];
 const OTHERS_STOP: Micros = 7_500_000;
 const LAGGARD_RETURNS: Micros = 9_000_000;
 
-/// The ways to go about it are numbered from 1 to this.
+/// The ways to go about it are numbered from 1 to this: in most something is done badly.
 pub(super) const WAYS_MAX: u64 = 1_000_000;
+
+/// The way in which nothing is.
+pub(crate) const AS_IT_SHOULD_BE: u64 = 0;
 
 impl Options {
     /// Has administrators renew the members' keys a few times, whatever else goes wrong but a slow
@@ -36,6 +39,9 @@ impl Options {
         }
         let has_disks = self.is_durable() || rng.percent(60);
         self.has_administrators = true;
+        if has_disks {
+            self.stop_at_end_ppm = *rng.pick(&[0, 300_000, 900_000]);
+        }
         if may_lie && self.f > 0 && self.byzantine.is_empty() && rng.percent(40) {
             let liar = ReplicaId(rng.below(self.n as u64) as u16);
             self.byzantine.push((liar, vec![Behaviour::Usurp { rate_ppm: 400_000 }]));
@@ -62,14 +68,17 @@ impl Options {
     /// Has one member be away while the group goes through more than one configuration, and all
     /// others lose power behind that: what they can lead it on with, they have from their disks.
     fn draw_laggard(&mut self, rng: &mut Rng) {
+        self.stop_at_end_ppm = 0;
         self.heal_at = self.heal_at.max(LAGGARD_RETURNS + 500_000);
+        // Agreed time, for which a configuration waits, passes only while clients want something.
+        self.think_us = self.think_us.max(self.heal_at / self.requests_each);
         let laggard = ReplicaId(rng.below(self.n as u64) as u16);
         let target = Target::Replica(laggard);
         let isolate =
             Disturbance::Isolate { target, hears: false, clients: true, lasts: LAGGARD_RETURNS };
         self.disturbances.push((0, isolate));
         for at in BEHIND_ITS_BACK {
-            self.disturbances.push((at, Disturbance::Refresh(rng.range(1, WAYS_MAX))));
+            self.disturbances.push((at, Disturbance::Refresh(AS_IT_SHOULD_BE)));
         }
         for other in (0..self.n as u16).map(ReplicaId).filter(|other| *other != laggard) {
             let stop = Disturbance::Stop {
@@ -93,6 +102,44 @@ impl Options {
                 lasts: rng.below(600_000),
             };
             self.disturbances.push((at + rng.below(2_500_000), stop));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::swarm::SimConfig;
+    use crate::tests::naive::Naive;
+    use pentarchy_core::protocol::Protocol as _;
+
+    #[test]
+    fn whoever_was_away_finds_only_guides_that_started_again() {
+        let rules = Naive::<{ crate::tests::naive::CORRECT }>::RULES;
+        for seed in 0..40 {
+            let mut rng = Rng::new(seed);
+            let mut options = Options::draw(&mut rng, &SimConfig::default(), &rules);
+            options.disturbances.clear();
+            options.draw_laggard(&mut rng);
+            assert!(options.is_durable() && options.heal_at > LAGGARD_RETURNS);
+            let mut laggard = None;
+            let (mut stopped, mut changes) = (Vec::new(), Vec::new());
+            for (at, it) in &options.disturbances {
+                match it {
+                    Disturbance::Isolate { target: Target::Replica(id), lasts, .. } => {
+                        assert_eq!((*at, laggard.replace(*id)), (0, None));
+                        assert_eq!(*lasts, LAGGARD_RETURNS);
+                    }
+                    Disturbance::Refresh(_) => changes.push(*at),
+                    Disturbance::Stop { target: Target::Replica(id), .. } => {
+                        assert!((OTHERS_STOP..LAGGARD_RETURNS).contains(at));
+                        stopped.push(*id);
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(changes, BEHIND_ITS_BACK);
+            assert!(stopped.len() + 1 == options.n && !stopped.contains(&laggard.unwrap()));
         }
     }
 }

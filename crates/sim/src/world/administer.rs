@@ -3,6 +3,7 @@
 use super::{Address, Happening, World};
 use crate::packet::Packet;
 use crate::rng::Rng;
+use crate::swarm::AS_IT_SHOULD_BE;
 use crate::time::Micros;
 use pentarchy_core::change::{Change, Petition, Withdrawal};
 use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry, RequestMeans};
@@ -82,23 +83,24 @@ impl World<'_> {
         let Some(current) = membership.stated.clone() else { return };
         let mut next = (*current).clone();
         next.number += 1;
-        let secret = Digest::of(&rng.next_u64().to_le_bytes());
+        let secret = Digest::of(&rng.next_u64().wrapping_add(next.number).to_le_bytes());
+        let goes_wrong = |rng: &mut Rng, percent| way != AS_IT_SHOULD_BE && rng.percent(percent);
         // An administrator who forgets to make one.
-        next.secret = if rng.percent(15) { current.secret } else { Some(secret) };
-        let lasts = if rng.percent(25) { rng.range(1, 3_000) } else { 15_000 };
+        next.secret = if goes_wrong(&mut rng, 15) { current.secret } else { Some(secret) };
+        let lasts = if goes_wrong(&mut rng, 25) { rng.range(1, 3_000) } else { 15_000 };
         // Agreed time may be far behind the clocks, as in a group that nobody asks for anything.
         let now = executor.time().0.max(replica.clock.read(self.now).0);
         let ids = next.members.iter().map(|member| member.id);
-        let needed = if rng.percent(30) { ids.collect() } else { Vec::new() };
+        let needed = if goes_wrong(&mut rng, 30) { ids.collect() } else { Vec::new() };
         let expects = current.digest();
         let change = Change { expects, attempt, expires: Millis(now + lasts), next, needed };
-        let proposes = if rng.percent(15) { 1 } else { rng.range(2, 3) as usize };
+        let proposes = if goes_wrong(&mut rng, 15) { 1 } else { rng.range(2, 3) as usize };
         let first = rng.below(ADMINISTRATORS as u64) as usize;
         let petition = Petition::Propose(Arc::new(change));
         for step in 0..proposes {
             self.wish((first + step) % ADMINISTRATORS, &petition, rng.below(50_000));
         }
-        if rng.percent(20) {
+        if goes_wrong(&mut rng, 20) {
             let withdrawal = Petition::Withdraw(Withdrawal { expects, attempt });
             for who in 0..2 {
                 self.wish(who, &withdrawal, rng.below(2_000_000));

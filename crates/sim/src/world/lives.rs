@@ -24,6 +24,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+/// Entries, sends and jobs of the disk from the end of an epoch until the next one has begun,
+/// about.
+const STEPS_INTO_EPOCH: u64 = 16;
+
 impl<'a> World<'a> {
     /// A replica as it starts: with the group's first membership and nothing else, or with what it
     /// kept.
@@ -340,8 +344,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// An epoch ended at a replica: the worst moment to lose one's memory.
+    /// An epoch ended at a replica: the worst moment to lose one's memory, or power.
     pub(super) fn on_ended(&mut self, index: usize) {
+        let stop_ppm = self.options.stop_at_end_ppm;
+        if stop_ppm > 0 && !self.healed && self.rng.chance(stop_ppm) {
+            let (points, lasts) = (self.rng.below(STEPS_INTO_EPOCH), self.rng.below(600_000));
+            self.stop(index, Failure::Power, points, lasts);
+        }
         if self.healed || !self.rng.chance(self.options.restart_at_end_ppm) {
             return;
         }
