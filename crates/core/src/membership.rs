@@ -165,6 +165,19 @@ impl Membership {
         }
     }
 
+    /// Whether this client can propose to change the configuration.
+    #[must_use]
+    pub fn has_administrator(&self, client: &ClientId) -> bool {
+        self.administrators().any(|it| it == *client)
+    }
+
+    /// Who can propose to change the configuration.
+    pub fn administrators(&self) -> impl Iterator<Item = ClientId> + '_ {
+        let stated = self.stated.as_deref();
+        let keys = stated.into_iter().flat_map(|stated| &stated.administrators.keys);
+        keys.map(|key| ClientId(*key))
+    }
+
     /// Group size and faults.
     #[must_use]
     pub fn quorums(&self) -> Quorums {

@@ -105,13 +105,8 @@ impl Roster {
     /// administrator, or a member of the pending configuration.
     pub fn governs(&self, client: &ClientId) -> bool {
         self.membership.member(client).is_some()
-            || self.is_administrator(client)
+            || self.membership.has_administrator(client)
             || self.proposals.invited(client).is_some()
-    }
-
-    fn is_administrator(&self, client: &ClientId) -> bool {
-        let stated = self.membership.stated.as_ref();
-        stated.is_some_and(|stated| stated.administrators.keys.contains(&client.0))
     }
 
     /// A slot with this agreed time begins.
@@ -153,7 +148,7 @@ impl Roster {
     ) -> Result<Answer, Refusal> {
         let current = self.changing().ok_or(Refusal::NoAdministrator)?;
         let (epoch, named) = (self.membership.epoch, self.membership.configuration);
-        let is_administrator = self.is_administrator(client);
+        let is_administrator = self.membership.has_administrator(client);
         // The number of a member's request means nothing: a member names the epoch.
         let has_number = is_administrator && !matches!(petition, Petition::Ready(_));
         if has_number && !self.proposals.begin(client, number) {
@@ -184,7 +179,7 @@ impl Roster {
         let (epoch, current) = (self.membership.epoch, &*current);
         let named = self.membership.configuration;
         let is_later = self.proposals.is_later(client, request.number);
-        match (petition, self.is_administrator(client) && is_later) {
+        match (petition, self.membership.has_administrator(client) && is_later) {
             // Also if it is counted: nothing else may move the agreed time of an idle group.
             (Petition::Ready(asked), _) => {
                 self.proposals.refuses_ready(client, &asked, (epoch, current)).is_none()

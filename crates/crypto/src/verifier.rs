@@ -195,12 +195,14 @@ impl GroupVerifier {
         Self { member, ..self }
     }
 
-    /// Takes requests of these clients and the members only. Every replica of a group must have the
-    /// same list: a lying replica could have any other client's requests ordered where only
-    /// connections are checked, and replicas that disagree would stop each other.
+    /// Takes requests of these clients, the members and the administrators only. Every replica of a
+    /// group must have the same list: a lying replica could have any other client's requests
+    /// ordered where only connections are checked, and replicas that disagree would stop each
+    /// other.
     #[must_use]
     pub fn only(self, mut clients: BTreeSet<ClientId>) -> Self {
         clients.extend(self.membership.members.iter().map(|member| ClientId(member.identity)));
+        clients.extend(self.membership.administrators());
         Self { clients: Some(clients), ..self }
     }
 
@@ -253,18 +255,20 @@ impl GroupVerifier {
         request_auth::request_statement(&self.domain, &envelope.digest)
     }
 
-    /// Has the members' envelopes checked by signature and all others by `clients`. What members
-    /// ask changes which devices are trusted, so it must not rest on devices. Nor on MACs: who
-    /// trusts clients to fail by accident only does not trust replicas so far.
+    /// Has the envelopes of members and administrators checked by signature, and all others by
+    /// `clients`. What those ask changes who is trusted, and with which devices, so it must not
+    /// rest on devices. Nor on MACs: who trusts clients to fail by accident only does not trust
+    /// replicas so far.
     fn members_sign(
         &self,
         envelopes: &[&Envelope],
         clients: impl FnOnce(&[&Envelope]) -> bool,
     ) -> bool {
-        let is_member = |envelope: &&Envelope| self.membership.member(&envelope.client).is_some();
-        let (by_members, by_clients): (Vec<&Envelope>, Vec<&Envelope>) =
-            envelopes.iter().partition(|envelope| is_member(envelope));
-        (by_members.is_empty() || self.all_signed(&by_members)) && clients(&by_clients)
+        let group = &self.membership;
+        let governs = |by: &ClientId| group.member(by).is_some() || group.has_administrator(by);
+        let (signed, by_clients): (Vec<&Envelope>, Vec<&Envelope>) =
+            envelopes.iter().partition(|envelope| governs(&envelope.client));
+        (signed.is_empty() || self.all_signed(&signed)) && clients(&by_clients)
     }
 
     fn all_maced(&self, pair_keys: &PairKeys, envelopes: &[&Envelope]) -> bool {

@@ -6,9 +6,14 @@ use curve25519_dalek::edwards::EdwardsPoint;
 use curve25519_dalek::scalar::{Scalar, clamp_integer};
 use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::change::{Petition, Ready};
+use pentarchy_core::configuration::{
+    Administrators, Configuration, Facts, MemberEntry, RequestMeans,
+};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId};
-use pentarchy_core::membership::{Life, Membership};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, ReplicaId};
+use pentarchy_core::membership::{Life, Membership, PillarConfig};
+use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
+use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::keys::KeyPair;
@@ -342,5 +347,60 @@ fn a_member_that_is_ready_shows_that_it_has_its_next_key() {
         assert!(verifier.envelope(&good), "{verifier:?}");
         assert!(!verifier.envelope(&stolen) && !verifier.envelope(&no_key), "{verifier:?}");
         assert!(!verifier.envelopes(&[&good, &stolen]), "{verifier:?}");
+    }
+}
+
+/// What administrators ask changes who is trusted, whatever means clients have.
+#[test]
+fn an_administrator_signs() {
+    let administrator = client(9);
+    let administrators = Administrators { threshold: 1, keys: vec![administrator.public()] };
+    let entry = |id: u16| MemberEntry {
+        id: MemberId(id.into()),
+        identity: replica_key(id).public(),
+        signing: replica_key(id).public(),
+        address: String::new(),
+    };
+    let configuration = Configuration {
+        group: membership().group,
+        number: 0,
+        protocol: "toy".to_owned(),
+        facts: Facts {
+            fault_model: FaultModel::Hybrid,
+            group_size: Count::per_fault_and_one(2),
+            quorum: QuorumRule::Majority,
+            replies: Count::per_fault_and_one(1),
+            reads: ReadRule::AllButFaulty,
+            pillars: false,
+            speculative: false,
+            replies_itself: false,
+            authority: Authority::Members,
+            counter: None,
+        },
+        f: 1,
+        lane: PillarConfig::default(),
+        tuning: Tuning::default(),
+        requests: RequestMeans::Macs,
+        secret: None,
+        administrators,
+        members: (0..3).map(entry).collect(),
+        next_member: MemberId(3),
+    };
+    let group = Arc::new(configuration.begin(&[Life::default(); 3]));
+    let domain = group.group_domain();
+    let draft = || draft(administrator.client_id(), 1);
+    let signed = ClientSigner::signature(client(9), domain).seal(draft());
+    let maced = ClientSigner::macs(client(9), &group).unwrap().seal(draft());
+    let tagged = session_signer(client(9)).seal(draft());
+    let devices = Arc::new(FakeDevices::default());
+    let sessions =
+        GroupVerifier::with_sessions(group.clone(), devices, Arc::new(FakeSessions::default()));
+    let modes = [RequestMode::Signature, RequestMode::Mac];
+    let verifiers = modes.map(|mode| verifier_of(group.clone(), mode, 0));
+    for verifier in verifiers.into_iter().chain(sessions) {
+        assert!(verifier.envelope(&signed), "{verifier:?}");
+        assert!(!verifier.envelope(&maced) && !verifier.envelope(&tagged), "{verifier:?}");
+        let listed = verifier.only([client(1).client_id()].into());
+        assert!(listed.envelope(&signed), "as a member's, whoever else is listed");
     }
 }
