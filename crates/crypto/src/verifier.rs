@@ -7,7 +7,7 @@ use crate::request_auth::{self, BadMemberKey, PairKeys, SignedRequest};
 use crate::seen::Seen;
 use crate::session::Tag;
 use ed25519_dalek::{Signature, VerifyingKey};
-use pentarchy_core::auth::Verifier;
+use pentarchy_core::auth::{self, Verifier};
 use pentarchy_core::change::proves_possession;
 use pentarchy_core::counter::{Certificate, Instance, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Domain, Hasher};
@@ -360,19 +360,21 @@ impl Verifier for GroupVerifier {
         let listed = |envelope: &&Envelope| {
             self.clients.as_ref().is_none_or(|clients| clients.contains(&envelope.client))
         };
-        let proves = |envelope: &&Envelope| proves_possession(envelope, is_signed_by);
-        if !envelopes.iter().all(|envelope| listed(envelope) && proves(envelope)) {
-            return false;
-        }
-        match &self.requests {
-            RequestCheck::Signature => self.all_signed(envelopes),
-            RequestCheck::Mac(pair_keys) => {
-                self.members_sign(envelopes, |clients| self.all_maced(pair_keys, clients))
-            }
-            RequestCheck::Session(sessions) => {
-                self.members_sign(envelopes, |clients| self.all_tagged(&**sessions, clients))
-            }
-        }
+        let genuine = envelopes.iter().all(listed)
+            && match &self.requests {
+                RequestCheck::Signature => self.all_signed(envelopes),
+                RequestCheck::Mac(pair_keys) => {
+                    self.members_sign(envelopes, |clients| self.all_maced(pair_keys, clients))
+                }
+                RequestCheck::Session(sessions) => {
+                    self.members_sign(envelopes, |clients| self.all_tagged(&**sessions, clients))
+                }
+            };
+        let is_signed = |key: &[u8; 32], digest: &Digest, signed: &auth::Signature| {
+            let claim = possession_claim(key, digest, signed);
+            self.once(&claim, || is_signed_by(key, digest, signed))
+        };
+        genuine && envelopes.iter().all(|envelope| proves_possession(envelope, is_signed))
     }
 }
 
@@ -406,10 +408,15 @@ fn mac_claim(by: Maker, mac: &TrustedMac, digest: &Digest) -> Digest {
 }
 
 /// Whether somebody signed this by the key of which this is the public part.
-fn is_signed_by(key: &[u8; 32], digest: &Digest, signed: &pentarchy_core::auth::Signature) -> bool {
+fn is_signed_by(key: &[u8; 32], digest: &Digest, signed: &auth::Signature) -> bool {
     costs::SIGNATURES_VERIFIED.add(1);
     let signed = Signature::from_bytes(&signed.0);
     VerifyingKey::from_bytes(key).is_ok_and(|key| key.verify_strict(&digest.0, &signed).is_ok())
+}
+
+/// The digest names the member.
+fn possession_claim(key: &[u8; 32], digest: &Digest, signed: &auth::Signature) -> Digest {
+    Hasher::new("seen possession").bytes(key).digest(digest).bytes(&signed.0).finish()
 }
 
 /// What [`Seen`] remembers of an envelope. The digest names the client.

@@ -544,6 +544,27 @@ fn who_is_ready_shows_that_it_has_the_key_that_it_names() {
     assert!(!proves(client, Ready { possession: signature(&good), ..good }), "by another key");
 }
 
+/// Each costs as much as the signature of an envelope, and a stranger can make as many.
+#[test]
+fn an_envelope_shows_one_key_at_most() {
+    let (client, Petition::Ready(ready)) = ready(&adding(&first()), 1) else { panic!() };
+    let checked = |count: u64| {
+        let operation = Petition::Ready(ready).to_bytes();
+        let request = |number| Request { number, operation: operation.clone() };
+        let requests = (1..=count).map(request).collect();
+        let envelope = Draft { client, floor: 0, events: None, requests }
+            .seal(RequestAuth::Signature([0; 64]));
+        let checks = core::cell::Cell::new(0);
+        let check = |_: &[u8; 32], _: &Digest, _: &Signature| {
+            checks.set(checks.get() + 1);
+            true
+        };
+        (proves_possession(&envelope, check), checks.get())
+    };
+    assert_eq!(checked(1), (true, 1));
+    assert_eq!(checked(512), (false, 0));
+}
+
 /// What `docs/limits.md` says of the room that changes and the chain of proofs take.
 #[test]
 fn the_largest_group_keeps_to_the_limits() {
