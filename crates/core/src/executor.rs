@@ -187,9 +187,9 @@ impl Executor {
     /// the rest from here.
     pub fn lookups<'a>(&'a self, envelope: &'a Envelope) -> impl Iterator<Item = Lookup> + 'a {
         let client = &envelope.client;
-        let is_to_group = self.is_to_group(envelope);
+        let governs = self.roster.governs(client);
         let known = self.sessions.known(client);
-        envelope.requests.iter().map(move |request| match is_to_group {
+        envelope.requests.iter().map(move |request| match governs || request.is_to_group() {
             false => known.lookup(request.number),
             true if self.roster.is_open(client, request, self.time) => Lookup::New,
             true => Lookup::Settled(Outcome::Forgotten),
@@ -238,7 +238,7 @@ impl Executor {
         self.roster.begin_slot(self.time);
         let mut index = 0;
         for envelope in &batch.envelopes {
-            if self.is_to_group(envelope) {
+            if self.is_all_to_group(envelope) {
                 index += self.govern(envelope, (slot, index), batch.digest, &mut notify);
                 continue;
             }
@@ -247,6 +247,7 @@ impl Executor {
             let mut requests = envelope.requests.iter();
             while !requests.as_slice().is_empty() {
                 let (service, executed) = (&mut self.service, &mut self.requests);
+                let roster = &mut self.roster;
                 let mut events = Vec::new();
                 let mut desk = self.sessions.desk(&client);
                 // One look at the table for all requests, unless there are events: they may be any
@@ -255,6 +256,9 @@ impl Executor {
                     let context = Context::new(slot, index, self.time, client, batch.digest);
                     let outcome = if request.is_fence() {
                         desk.give_up(request.number)
+                    } else if request.is_to_group() {
+                        *executed += 1;
+                        Outcome::Done(roster.execute(&context, request).into())
                     } else {
                         desk.settle(request.number, || {
                             *executed += 1;
@@ -283,11 +287,13 @@ impl Executor {
         self.roster.end_slot(self.time);
     }
 
-    /// Whether an envelope asks something of the group itself: its author has a say there, or one
-    /// of its requests says so. That of a stranger comes to nothing, and never to the service.
-    fn is_to_group(&self, envelope: &Envelope) -> bool {
+    /// Whether an envelope asks nothing of the service: its author has a say in the group, or each
+    /// request is to the group itself. That of a stranger comes to nothing, and takes no other
+    /// request of its envelope along: these may be of many users of one client.
+    fn is_all_to_group(&self, envelope: &Envelope) -> bool {
         let governs = self.roster.governs(&envelope.client);
-        governs || envelope.requests.iter().any(Request::is_to_group)
+        let is_empty = envelope.requests.is_empty();
+        governs || !is_empty && envelope.requests.iter().all(Request::is_to_group)
     }
 
     /// Executes requests to the group itself. They need no place in the client table, and must not

@@ -506,6 +506,24 @@ fn what_a_stranger_asks_of_the_group_never_reaches_the_service() {
     assert_eq!(outcomes, [Outcome::Done(Bytes::from_static(&[1, 0, 0, 0, 0, 0, 0, 0]))]);
 }
 
+/// Operations of many users may stand in one envelope of a gateway.
+#[test]
+fn what_a_stranger_asks_of_the_group_takes_nothing_else_along() {
+    let mut group = Group::of(&first());
+    let nonsense = [&GROUP[..], &[9]].concat();
+    let requests = [(1, toy::write(0, 1, 1)), (2, nonsense), (3, toy::write(0, 1, 2))];
+    let batch = toy::batch(1, &requests);
+    let settled = Lookup::Settled(Outcome::Forgotten);
+    let lookups: Vec<Lookup> = group.executor.lookups(&batch.envelopes[0]).collect();
+    assert_eq!(lookups, [Lookup::New, settled, Lookup::New]);
+    let refused = Outcome::Done(Bytes::from_static(b"that is nothing that a group does"));
+    let outcomes = toy::run(&mut group.executor, &batch);
+    assert_eq!(outcomes, [toy::done(1), refused, toy::done(2)]);
+    // Each is executed once.
+    let again = toy::run(&mut group.executor, &batch);
+    assert_eq!((&again[0], &again[2]), (&toy::done(1), &toy::done(2)));
+}
+
 /// A key convinces as that of one member, for one change, in one epoch, with one device.
 #[test]
 fn who_is_ready_shows_that_it_has_the_key_that_it_names() {
