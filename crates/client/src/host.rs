@@ -4,7 +4,7 @@ use crate::completion::Completion;
 use crate::config::{ClientConfig, ClientEvent, OnEvent};
 use crate::error::{ConnectError, RequestError};
 use crate::inbox::{Command, Inbox};
-use crate::judged::JudgedOperations;
+use crate::judged::{JudgedOperations, take_held_back};
 use crate::judging::result;
 use crate::links::{Changes, Links};
 use crate::waiting::Waiting;
@@ -325,8 +325,8 @@ impl Host {
                     if let Some(done) = take_held_back(&mut self.held_back, id) {
                         self.desk.completed += 1;
                         done.complete(Err(RequestError::Cancelled));
-                    } else if let Some(number) = self.desk.judged.find(id) {
-                        self.desk.end_judged(number, Err(RequestError::Cancelled));
+                    } else {
+                        self.desk.cancel(id);
                     }
                 }
                 operation => {
@@ -377,11 +377,11 @@ impl Desk {
             }
             Command::Judged { operation, fast, tally, id, done } => {
                 if !self.core.hands_on() {
-                    return self.on_unjudged(operation, fast, tally.is_plain(), done);
+                    return self.on_unjudged(operation, fast, (id, tally.is_plain()), done);
                 }
                 self.has_submitted |= !fast;
                 let number = self.waiting.give(Some(done), until);
-                self.judged.begin(number, id, tally);
+                self.judged.begin(number, id, Some(tally));
                 Event::SubmitJudged { number, operation, fast }
             }
             Command::Cancel(_) => return,
@@ -391,14 +391,39 @@ impl Desk {
     }
 
     /// Only the protocol's client can judge replies: it does, if that is by equal bytes.
-    fn on_unjudged(&mut self, operation: Bytes, fast: bool, is_plain: bool, done: Completion) {
+    fn on_unjudged(
+        &mut self,
+        operation: Bytes,
+        fast: bool,
+        (id, is_plain): (u64, bool),
+        done: Completion,
+    ) {
         if !is_plain {
             self.completed += 1;
             return done.complete(Err(RequestError::JudgedByProtocol));
         }
-        let command =
-            if fast { Command::Query } else { |it, done| Command::Submit(it, None, done) };
-        self.on_command(command(operation, done), None);
+        self.has_submitted |= !fast;
+        let number = self.waiting.give(Some(done), None);
+        self.judged.begin(number, id, None);
+        self.step(match fast {
+            true => Event::Query { number, operation },
+            false => Event::Submit { number, operation },
+        });
+    }
+
+    /// Nobody waits any longer for a judged operation. If the protocol's client judges it, that has
+    /// replicas settle it as soon as they can.
+    fn cancel(&mut self, id: u64) {
+        let Some(number) = self.judged.find(id) else { return };
+        if self.core.hands_on() {
+            return self.end_judged(number, Err(RequestError::Cancelled));
+        }
+        self.judged.end(number);
+        if let Some(done) = self.waiting.dismiss(number) {
+            self.completed += 1;
+            done.complete(Err(RequestError::Cancelled));
+        }
+        self.step(Event::GiveUp { number });
     }
 
     /// No more replies to a judged operation are needed.
@@ -458,18 +483,6 @@ impl Desk {
             }
         }
         judged.into_iter().for_each(|(number, outcome)| self.end_judged(number, outcome));
-    }
-}
-
-/// Takes a judged operation out of those that were not sent yet.
-fn take_held_back(
-    held_back: &mut VecDeque<(Command, Option<u64>)>,
-    name: u64,
-) -> Option<Completion> {
-    let is_it = |(it, _): &(Command, _)| matches!(it, Command::Judged { id, .. } if *id == name);
-    match held_back.remove(held_back.iter().position(is_it)?) {
-        Some((Command::Judged { done, .. }, _)) => Some(done),
-        _ => None,
     }
 }
 

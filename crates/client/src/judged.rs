@@ -1,24 +1,28 @@
-//! The outstanding operations whose replies the application judges.
+//! The outstanding operations whose replies the application judges, or would if the protocol's
+//! client did not: by their names it cancels them.
 
+use crate::completion::Completion;
 use crate::error::RequestError;
+use crate::inbox::Command;
 use crate::judging::{Tally, result};
 use bytes::Bytes;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::JUDGED_BYTES_MAX;
 use pentarchy_core::ports::client::Outcome;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// See the [module](self).
 #[derive(Default)]
 pub struct JudgedOperations {
-    /// By number, each with the name that the handle gave it.
-    tallies: BTreeMap<u64, (u64, Box<Tally>)>,
+    /// By number, each with the name that the handle gave it; without a tally if the protocol's
+    /// client judges it.
+    tallies: BTreeMap<u64, (u64, Option<Box<Tally>>)>,
     bytes: usize,
 }
 
 impl JudgedOperations {
     /// An operation is sent.
-    pub fn begin(&mut self, number: u64, id: u64, tally: Box<Tally>) {
+    pub fn begin(&mut self, number: u64, id: u64, tally: Option<Box<Tally>>) {
         self.tallies.insert(number, (id, tally));
     }
 
@@ -36,7 +40,7 @@ impl JudgedOperations {
         outcome: Outcome,
         (ordered, needed): (bool, usize),
     ) -> Option<Result<Bytes, RequestError>> {
-        let (_, tally) = self.tallies.get_mut(&number)?;
+        let tally = self.tallies.get_mut(&number)?.1.as_mut()?;
         let before = tally.bytes();
         let outcome = tally.told(from, outcome, ordered, needed);
         self.bytes = self.bytes - before + tally.bytes();
@@ -46,9 +50,21 @@ impl JudgedOperations {
 
     /// No more replies to it are needed.
     pub fn end(&mut self, number: u64) {
-        if let Some((_, tally)) = self.tallies.remove(&number) {
+        if let Some((_, Some(tally))) = self.tallies.remove(&number) {
             self.bytes -= tally.bytes();
         }
+    }
+}
+
+/// Takes a judged operation out of those that were not sent yet.
+pub fn take_held_back(
+    held_back: &mut VecDeque<(Command, Option<u64>)>,
+    name: u64,
+) -> Option<Completion> {
+    let is_it = |(it, _): &(Command, _)| matches!(it, Command::Judged { id, .. } if *id == name);
+    match held_back.remove(held_back.iter().position(is_it)?) {
+        Some((Command::Judged { done, .. }, _)) => Some(done),
+        _ => None,
     }
 }
 
@@ -60,7 +76,7 @@ mod tests {
     #[test]
     fn replies_that_take_too_much_room_end_their_operation() {
         let mut judged = JudgedOperations::default();
-        let tally = || Box::new(Tally::new(Judgement::default(), None));
+        let tally = || Some(Box::new(Tally::new(Judgement::default(), None)));
         judged.begin(7, 0, tally());
         judged.begin(8, 1, tally());
         assert_eq!((judged.find(1), judged.find(2)), (Some(8), None));

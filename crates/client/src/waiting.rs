@@ -66,6 +66,11 @@ impl Waiting {
         done
     }
 
+    /// Whoever waits for a number waits no longer. The number stays outstanding.
+    pub fn dismiss(&mut self, number: u64) -> Option<Completion> {
+        self.numbers.get_mut(number)?.done.take()
+    }
+
     /// When something is to be done that nobody tells.
     pub fn next_ms(&self) -> Option<u64> {
         self.until.first().map(|(until, _)| *until)

@@ -1,14 +1,16 @@
 //! The client's host around a core that the test controls: requests that it gives
 //! up, and what becomes of a client that is overtaken.
 
-use pentarchy_client::{Client, ClientConfig, GIVE_UP_TIME, RequestError};
+use pentarchy_client::{
+    Client, ClientConfig, GIVE_UP_TIME, Kind, ReplyListener, RequestError, ServiceProxy,
+};
 use pentarchy_core::Bytes;
-use pentarchy_core::ids::{GroupId, Incarnation};
+use pentarchy_core::ids::{GroupId, Incarnation, ReplicaId};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome};
 use pentarchy_crypto::keys::KeyPair;
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -151,4 +153,35 @@ fn one_that_is_overtaken_asks_for_nothing_more() {
     let status = client.status(pentarchy_core::ids::ReplicaId(0));
     assert_eq!(status.wait_timeout(PATIENCE), Err(RequestError::Overtaken));
     assert!(started.elapsed() < PATIENCE && !core.is_submitted("third"));
+}
+
+struct Listener(Sender<Result<Bytes, RequestError>>);
+
+impl ReplyListener for Listener {
+    fn reply(&mut self, _: ReplicaId, _: &Bytes) {
+        panic!("this core hands nothing on");
+    }
+    fn done(&mut self, result: Result<Bytes, RequestError>) {
+        self.0.send(result).expect("it waits");
+    }
+}
+
+#[test]
+fn what_only_the_protocols_client_judges_is_cancelled_too() {
+    let core = Led::default();
+    let proxy = ServiceProxy::new(core.client());
+    let (told, answer) = channel();
+    let id = proxy.asynchronous("never", Kind::Ordered, Listener(told.clone()));
+    let number = core.number("never");
+    proxy.cancel(id);
+    let end = answer.recv_timeout(PATIENCE).expect("told");
+    assert_eq!(end, Err(RequestError::Cancelled));
+    core.look(|script| script.given_up.contains(&number).then_some(()));
+    // What comes of it all the same, nobody is told.
+    core.settle(number, Outcome::Done(Bytes::from_static(b"late")));
+    let id = proxy.asynchronous("next", Kind::Ordered, Listener(told));
+    core.settle(core.number("next"), Outcome::Done(Bytes::from_static(b"7")));
+    assert_eq!(answer.recv_timeout(PATIENCE).expect("told"), Ok(Bytes::from_static(b"7")));
+    proxy.cancel(id);
+    assert!(answer.recv_timeout(SHORT).is_err(), "it was told");
 }
