@@ -16,6 +16,7 @@ use pentarchy_core::ids::GroupId;
 use pentarchy_core::limits::LINK_BYTES_MAX;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::wire::{Malformed, Reader, Wire as _, Writer};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The folder of the proofs by which configurations ended in a data folder.
@@ -73,13 +74,15 @@ impl Links {
     ) -> Result<(Self, Vec<Proof>), StorageError> {
         let last = present.stated.as_ref().map_or(0, |stated| stated.number);
         let mut links = Self { folder, group: present.group };
-        links.remove_above(last)?;
-        let chain = (1..=last).map(|number| links.read(number)).collect::<Result<Vec<_>, _>>()?;
+        let names: BTreeSet<String> = links.folder.list()?.into_iter().collect();
+        let chain = (1..=last).map(|number| links.read(number, &names));
+        let chain = chain.collect::<Result<Vec<_>, _>>()?;
         let named = chain.last().and_then(|link| link.handover.next);
         if named.is_some_and(|named| named != present.configuration) {
             let what = "the configuration with which it ends is not the one in the log".to_owned();
             return Err(StorageError::Foreign { file: name_of(last), what });
         }
+        links.remove_above(last)?;
         Ok((links, chain))
     }
 
@@ -96,9 +99,9 @@ impl Links {
         Ok(())
     }
 
-    fn read(&self, number: u64) -> Result<Proof, StorageError> {
+    fn read(&self, number: u64, names: &BTreeSet<String>) -> Result<Proof, StorageError> {
         let file = name_of(number);
-        if !self.folder.list()?.contains(&file) {
+        if !names.contains(&file) {
             let what = format!("{file}, the proof with which configuration {number} began,");
             return Err(StorageError::Missing { what });
         }

@@ -228,6 +228,19 @@ fn a_link_of_another_place_or_group_is_refused() {
     assert!(error.contains("it belongs to another group"), "{error}");
 }
 
+#[test]
+fn nothing_goes_before_the_chain_is_judged() {
+    let (disk, longer) = (with(&chain(2)), with(&chain(3)));
+    disk.tamper(&path(3), Some(longer.content(&path(3))));
+    let second = disk.content(&path(2));
+    disk.tamper(&path(2), Some(vec![0; 7]));
+    refusal(&disk);
+    assert!(disk.paths().contains(&path(3)), "an operator may have mixed up folders");
+    disk.tamper(&path(2), Some(second));
+    assert_eq!(open(&disk).expect("intact").1.links.len(), 2);
+    assert!(!disk.paths().contains(&path(3)));
+}
+
 /// A proof of the same number that leads elsewhere: as from another chain of a group of this name.
 #[test]
 fn a_chain_that_does_not_end_in_the_configuration_of_the_log_is_refused() {
