@@ -11,14 +11,21 @@
 //! twice the time; so after finitely many the time of enough replicas is long enough. A view that
 //! did not fail was long enough: the next one gets as much, and at least twice the shortest time.
 //! The time becomes shorter again with each checkpoint of a view that served whom it found waiting,
-//! and with each `CALM_MILLIS` without a failure, so that what one outage taught does not slow
-//! the next failover down for ever.
+//! and with each `CALM_MILLIS` in views that go on, so that what one outage taught does not slow
+//! the next failover down for ever. What passes until a timer runs out, or until a view is entered,
+//! is no calm time: where that takes longer than `CALM_MILLIS`, each failure would be forgotten
+//! before the next one, and no view would ever get more time.
 
 use pentarchy_core::ids::{Millis, Slot};
 use pentarchy_core::mutant;
 
-/// After so long without a failed view, times are half as long.
+/// After so long in views that go on, times are half as long.
 const CALM_MILLIS: u64 = 10_000;
+
+/// A hundredth of a second doubled so often is longer than
+/// [the longest delay](pentarchy_core::protocol::Timeouts::DELAY_MAX_MS). What an outage of days
+/// would double further, it would take as long to forget.
+const DOUBLINGS_MAX: u8 = 16;
 
 /// What a replica knows when it enters or leaves a view, by which it says whether the view failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,10 +48,13 @@ pub struct ViewChangeTimer {
     /// Whether a timer of this replica ran out since it left for this view: also if it entered that
     /// afterwards, as those who asked for the next one then go on to it.
     has_run_out: bool,
-    /// Consecutive views that failed, less what was forgotten since; doubles the timeouts.
+    /// Consecutive views that failed, less what was forgotten until a timer last began; doubles the
+    /// timeouts.
     doublings: u8,
-    /// When the doublings last changed.
-    changed: Millis,
+    /// From when on calm time counts that is not counted yet.
+    calm_since: Millis,
+    /// When this replica left for its view.
+    left: Millis,
     /// The last slot that was final when this replica entered its view.
     final_before: Slot,
     /// Envelopes that had arrived when this replica entered its view.
@@ -64,17 +74,24 @@ impl ViewChangeTimer {
             is_running: false,
             has_run_out: false,
             doublings: 0,
-            changed: Millis(0),
+            calm_since: Millis(0),
+            left: Millis(0),
             final_before: last_final,
             arrived_before: 0,
         }
     }
 
-    /// How often timeouts are doubled.
-    #[must_use]
-    pub fn doublings(&self, now: Millis) -> u8 {
-        let calm = now.0.saturating_sub(self.changed.0) / CALM_MILLIS;
-        self.doublings.saturating_sub(u8::try_from(calm).unwrap_or(u8::MAX))
+    /// A timer begins by which the primary is judged. Gives how often it is doubled.
+    pub fn judge(&mut self, now: Millis) -> u8 {
+        self.count_calm(now);
+        self.doublings
+    }
+
+    /// Forgets a failure for each calm time since the last was forgotten.
+    fn count_calm(&mut self, now: Millis) {
+        let calm = now.0.saturating_sub(self.calm_since.0) / CALM_MILLIS;
+        self.calm_since.0 += calm * CALM_MILLIS;
+        self.doublings = self.doublings.saturating_sub(u8::try_from(calm).unwrap_or(u8::MAX));
     }
 
     /// Whether it runs.
@@ -90,29 +107,35 @@ impl ViewChangeTimer {
 
     /// A view was long enough: the next one gets so much, and not less than the least.
     fn relax(&mut self, doublings: u8, least: u8, now: Millis) {
-        let doublings = if forgets_failures() { least } else { doublings };
-        self.set(doublings.max(least), now);
+        let doublings = if forgets_failures() { least } else { doublings.max(least) };
+        if doublings != self.doublings {
+            self.set(doublings, now);
+        }
     }
 
     fn set(&mut self, doublings: u8, now: Millis) {
-        (self.doublings, self.changed) = (doublings, now);
+        (self.doublings, self.calm_since) = (doublings.min(DOUBLINGS_MAX), now);
     }
 
     /// This replica leaves a view for one that gets twice the time that a new primary gets once a
     /// quorum has left. A view that did not fail does not count: if it did, a group with few
     /// requests, whose checkpoints are far apart, would wait twice as long after each failure.
     pub fn view_left(&mut self, was_entered: bool, standing: Standing) {
+        let now = standing.now;
         let is_further =
             standing.last_final > self.final_before || mutant!("frame.entered-views-worked");
-        let was_too_short = !(was_entered && is_further && self.has_served(standing));
+        let has_served = was_entered && self.has_served(standing);
+        let was_too_short = !(is_further && has_served);
         let failed = self.has_run_out && was_too_short || mutant!("frame.views-that-worked-failed");
-        let doublings = self.doublings(standing.now);
         if failed {
-            self.set(doublings.saturating_add(1), standing.now);
+            self.set(self.doublings.saturating_add(1), now);
         } else {
-            self.relax(doublings, 1, standing.now);
+            if has_served {
+                self.count_calm(now);
+            }
+            self.relax(self.doublings, 1, now);
         }
-        self.has_run_out = false;
+        (self.has_run_out, self.left) = (false, now);
     }
 
     /// Something that this replica waits for in its view took too long.
@@ -121,14 +144,14 @@ impl ViewChangeTimer {
     }
 
     /// It begins for the view. Gives how often it is doubled.
-    pub fn start(&mut self, now: Millis) -> u8 {
+    pub const fn start(&mut self) -> u8 {
         self.is_running = true;
-        self.doublings(now)
+        self.doublings
     }
 
     /// It begins for the new primary to open the view. Gives how often it is doubled.
-    pub fn start_for_primary(&mut self, now: Millis) -> u8 {
-        self.start(now).saturating_sub(1)
+    pub const fn start_for_primary(&mut self) -> u8 {
+        self.start().saturating_sub(1)
     }
 
     /// It ran out itself.
@@ -139,19 +162,22 @@ impl ViewChangeTimer {
     /// The view is entered.
     pub const fn view_entered(&mut self, standing: Standing) {
         self.is_running = false;
+        let changing = standing.now.0.saturating_sub(self.left.0);
+        self.calm_since.0 = self.calm_since.0.saturating_add(changing);
         (self.final_before, self.arrived_before) = (standing.last_final, standing.next);
     }
 
     /// A checkpoint became stable in the view.
     pub fn view_works(&mut self, standing: Standing) {
         if self.has_served(standing) {
-            self.relax(self.doublings(standing.now).saturating_sub(1), 0, standing.now);
+            self.count_calm(standing.now);
+            self.relax(self.doublings.saturating_sub(1), 0, standing.now);
         }
     }
 
     /// The log says that this replica left for a view.
-    pub const fn recall_leaving(&mut self) {
-        self.doublings = self.doublings.saturating_add(1);
+    pub fn recall_leaving(&mut self) {
+        self.doublings = self.doublings.saturating_add(1).min(DOUBLINGS_MAX);
     }
 
     /// The log says that a checkpoint is stable.
@@ -178,24 +204,55 @@ mod tests {
     fn views_that_fail_in_a_row_double_it_and_one_that_worked_does_not_count() {
         let mut timer = ViewChangeTimer::new(Slot(4));
         timer.view_left(true, standing(4, 0, 3, 0));
-        assert_eq!(timer.doublings(Millis(0)), 1);
+        assert_eq!(timer.doublings, 1);
         timer.expired();
         timer.view_left(false, standing(4, 0, 3, 0));
-        let times = (timer.start(Millis(0)), timer.start_for_primary(Millis(0)));
+        let times = (timer.start(), timer.start_for_primary());
         assert_eq!((times, timer.is_running()), ((2, 1), true));
         timer.view_entered(standing(6, 0, 3, 0));
         assert!(!timer.is_running());
         // It made a slot final, but the last of the three envelopes waits on.
         timer.run_out();
         timer.view_left(true, standing(7, 2, 5, 0));
-        assert_eq!(timer.doublings(Millis(0)), 3);
+        assert_eq!(timer.doublings, 3);
         timer.view_entered(standing(7, 2, 5, 0));
         timer.run_out();
         timer.view_left(true, standing(9, 5, 8, 0));
-        assert_eq!(timer.doublings(Millis(0)), 3);
+        assert_eq!(timer.doublings, 3);
         timer.recall_leaving();
         timer.resumed();
-        assert_eq!(timer.start(Millis(0)), 1);
+        assert_eq!(timer.start(), 1);
+    }
+
+    /// Each view is opened late, and a request that waits from then on is not ordered.
+    #[test]
+    fn views_that_fail_double_it_also_if_each_lasts_longer_than_a_calm_time() {
+        let (mut timer, mut now) = (ViewChangeTimer::new(Slot(0)), 0);
+        for doublings in 1..=DOUBLINGS_MAX {
+            now += 400 << timer.start();
+            timer.view_entered(standing(0, 0, 3, now));
+            now += 400 << timer.judge(Millis(now));
+            timer.run_out();
+            timer.view_left(true, standing(0, 0, 3, now));
+            assert_eq!(timer.doublings, doublings);
+        }
+        timer.expired();
+        timer.view_left(false, standing(0, 0, 3, now));
+        assert_eq!(timer.doublings, DOUBLINGS_MAX, "it is long enough");
+    }
+
+    /// Another replica's timer ran out.
+    #[test]
+    fn whoever_follows_out_of_a_view_that_served_nobody_forgets_nothing() {
+        let mut timer = ViewChangeTimer::new(Slot(0));
+        for _ in 0..4 {
+            timer.expired();
+            timer.view_left(false, standing(0, 0, 3, 0));
+        }
+        timer.view_entered(standing(0, 0, 3, 2 * CALM_MILLIS));
+        assert_eq!(timer.judge(Millis(2 * CALM_MILLIS)), 4);
+        timer.view_left(true, standing(0, 0, 3, 4 * CALM_MILLIS));
+        assert_eq!(timer.doublings, 4);
     }
 
     #[test]
@@ -207,12 +264,15 @@ mod tests {
         }
         timer.view_entered(standing(0, 0, 3, 0));
         timer.view_works(standing(64, 2, 9, 100));
-        assert_eq!(timer.doublings(Millis(100)), 5);
+        assert_eq!(timer.judge(Millis(100)), 5);
         timer.view_works(standing(128, 3, 9, 200));
-        assert_eq!(timer.doublings(Millis(200)), 4);
-        assert_eq!(timer.doublings(Millis(200 + 2 * CALM_MILLIS)), 2);
-        timer.view_left(true, standing(129, 9, 9, 200 + 3 * CALM_MILLIS));
-        assert_eq!(timer.doublings(Millis(200 + 3 * CALM_MILLIS)), 1);
-        assert_eq!(timer.doublings(Millis(u64::MAX)), 0);
+        assert_eq!(timer.judge(Millis(200)), 4);
+        assert_eq!(timer.judge(Millis(200 + 2 * CALM_MILLIS)), 2);
+        // Two views that do not fail, and have a calm time together.
+        timer.view_left(true, standing(129, 9, 9, 200 + 2 * CALM_MILLIS + CALM_MILLIS / 2));
+        timer.view_entered(standing(129, 9, 9, 200 + 2 * CALM_MILLIS + CALM_MILLIS / 2));
+        timer.view_left(true, standing(130, 9, 9, 200 + 3 * CALM_MILLIS));
+        assert_eq!(timer.doublings, 1);
+        assert_eq!(timer.judge(Millis(u64::MAX)), 0);
     }
 }

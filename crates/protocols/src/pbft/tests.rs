@@ -90,7 +90,7 @@ fn who_was_shown_something_else_never_votes_twice() {
 fn what_comes_early_is_kept_once_for_each_slot() {
     let (mut replica, mut out) = backup(2, Vec::new());
     (replica.frame.view, replica.phase) = (View(1), Phase::Changing);
-    replica.frame.view_change_timer.start(Millis(0));
+    replica.frame.view_change_timer.start();
     for time in 0..1_000 {
         for slot in [1, 2, 256, 257, 1_000].map(Slot) {
             let proposal = Arc::new(Proposal::new(Millis(time), Vec::new()));

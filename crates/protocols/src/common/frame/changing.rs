@@ -185,7 +185,7 @@ impl<C: Framed> Frame<C> {
     /// Gives its view so much time to begin. Whoever is in no view that works has a timer, or asks
     /// for the next view: nobody else may have a reason to.
     pub(super) fn time_view(&mut self, out: &mut Effects<C>) {
-        let doublings = self.view_change_timer.start(self.now);
+        let doublings = self.view_change_timer.start();
         self.arm_view_change_timer(doublings, out);
     }
 
@@ -197,7 +197,7 @@ impl<C: Framed> Frame<C> {
 
     /// Gives the new primary time to open its view.
     pub fn time_new_primary(&mut self, out: &mut Effects<C>) {
-        let doublings = self.view_change_timer.start_for_primary(self.now);
+        let doublings = self.view_change_timer.start_for_primary();
         self.arm_view_change_timer(doublings, out);
     }
 

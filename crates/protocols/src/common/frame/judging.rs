@@ -19,8 +19,8 @@ impl<C: Framed> Frame<C> {
     }
 
     /// How long what a backup waits for may take in this view.
-    pub(super) fn judging_delay(&self) -> Delay {
-        Delay::Request { doublings: self.view_change_timer.doublings(self.now) }
+    pub(super) fn judging_delay(&mut self) -> Delay {
+        Delay::Request { doublings: self.view_change_timer.judge(self.now) }
     }
 
     /// Whether this replica wants another primary, whatever becomes of single requests.
