@@ -24,15 +24,13 @@ mod losses;
 mod reads;
 mod refreshes;
 mod rifts;
+mod small;
 pub mod text;
 
 pub(crate) use refreshes::AS_IT_SHOULD_BE;
 
 /// Worlds in which replicas have the store of production.
 const STORES_PERCENT: u32 = 12;
-
-/// Of a hundred worlds, in how many applications judge replies themselves.
-const JUDGED_WORLDS_PERCENT: u32 = 12;
 
 /// Worlds in which the trusted counters of production run beside the simulator's.
 const DEVICES_PERCENT: u32 = 25;
@@ -133,6 +131,8 @@ pub struct DiskOptions {
     pub slow_log_ppm: u32,
     /// By how much.
     pub slow_us: Micros,
+    /// Of a million stable checkpoints, how many cut off power while the log is cut.
+    pub stop_at_stable_ppm: u32,
 }
 
 /// What happens to the group.
@@ -327,10 +327,8 @@ impl Options {
             let mut rng = Rng::new(services.next_u64().rotate_left(43));
             options.draw_refreshes(&mut rng, config.byzantine);
         }
-        let mut judging = Rng::new(services.next_u64().rotate_left(47));
-        if judging.percent(JUDGED_WORLDS_PERCENT) {
-            options.workload.judged_percent = *judging.pick(&[20, 100]);
-        }
+        options.draw_judging(&mut Rng::new(services.next_u64().rotate_left(47)));
+        options.draw_stops_at_checkpoints(&mut Rng::new(services.next_u64().rotate_left(53)));
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.
             options.byzantine.clear();
@@ -666,6 +664,7 @@ impl Options {
             slow_ppm: *rng.pick(&[0, 0, 10_000, 100_000, 200_000]),
             slow_log_ppm: 0,
             slow_us: *rng.pick(&[20_000, 200_000, 1_500_000]),
+            ..DiskOptions::default()
         };
         // What its host does with a state that is not the group's depends on its disk.
         if self.byzantine.is_empty() && self.device == DeviceFault::None && rng.percent(20) {

@@ -45,6 +45,7 @@ fn is_on(bug: Bug) -> bool {
         // and one of those shows whatever may have been committed.
         Bug::OwnPreparesForgotten => false,
         Bug::SaysNothingAgain => mutant!("hybster.says-nothing-again"),
+        Bug::SaysWhatItLeft => mutant!("hybster.says-what-it-left"),
     }
 }
 

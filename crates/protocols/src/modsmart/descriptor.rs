@@ -19,7 +19,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
 
 /// Mod-SMaRt one slot at a time, with signed ACCEPTs.
 pub static SERIAL: Descriptor = Descriptor {
-    about: "`modsmart` that orders one slot at a time and signs ACCEPTs",
+    about: "`modsmart` one slot at a time",
     paper: "*State Machine Replication for the Masses with BFT-SMaRt*, sections 3 and 4",
     page: Some("modsmart.md#one-slot-at-a-time"),
     forger: Some(Byzantine::<Serial>::boxed),

@@ -186,6 +186,7 @@ impl Device {
     fn certify(&mut self, id: ReplicaId, position: Position, digest: &Digest) -> Ui {
         if let Some((same, ui)) = self.certified.get(&position) {
             assert_eq!(same, digest, "{id:?} says something else at {position:?}");
+            assert!(position.view >= self.last.view, "{id:?} has passed {position:?}");
             return *ui;
         }
         assert!(position > self.last, "{id:?} goes back from {:?} to {position:?}", self.last);
@@ -231,6 +232,8 @@ pub struct Node<P: Protocol> {
     pub disk_is_slow: bool,
     waits: VecDeque<Effect<P>>,
     wishes: Option<Slot>,
+    /// All states that it wanted so far.
+    pub wished: Vec<Slot>,
     settled: BTreeSet<(ClientId, u64)>,
     floors: BTreeMap<ClientId, u64>,
     /// How many messages of each kind it said.
@@ -315,6 +318,7 @@ impl<P: Spoken> Group<P> {
             disk_is_slow: false,
             waits: VecDeque::new(),
             wishes: None,
+            wished: Vec::new(),
             settled: BTreeSet::new(),
             floors: BTreeMap::new(),
             said: BTreeMap::new(),
@@ -427,7 +431,10 @@ impl<P: Spoken> Group<P> {
             Output::Stable { slot, state } => {
                 (node.saved, node.cut) = (Some(Base { slot, state }), node.log.len());
             }
-            Output::Fetch { slot, .. } => node.wishes = Some(slot),
+            Output::Fetch { slot, .. } => {
+                node.wishes = Some(slot);
+                node.wished.push(slot);
+            }
             Output::Resumed { upto } => node.answers_from = upto,
             Output::Admit { envelope } => self.admit(id, &envelope, true),
             _ => {}
@@ -507,6 +514,7 @@ impl<P: Spoken> Group<P> {
     fn is_good(&self, it: &Verified<P::Message>) -> bool {
         let is_authentic = match (it.message.auth(), &it.tag) {
             (Auth::Channel, AuthTag::Channel) => true,
+            (Auth::Checksum, AuthTag::Checksum(sum)) => *sum == Checksum::of(&it.digest),
             (Auth::Signature, AuthTag::Signature(signature)) => {
                 Seals.signature(it.author, &it.digest, signature)
             }
@@ -540,6 +548,11 @@ impl<P: Spoken> Group<P> {
         let asks = std::mem::take(&mut node.asks);
         let stepped = node.moving_on.stepped(ReplicaId(id), &[core.status()], asks, timers);
         assert!(!node.waits.is_empty() || stepped.is_ok(), "{stepped:?}");
+    }
+
+    /// The state after a slot came, which the replica may not want any more.
+    pub fn came(&mut self, id: u16, slot: Slot) {
+        self.step(id, Event::Input(Input::Installed { slot }));
     }
 
     /// A replica keeps again what it needs, and its log is cut there.

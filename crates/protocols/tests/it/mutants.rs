@@ -116,7 +116,7 @@ fn random_worlds_find_seeded_bugs_of_the_crash_mode() {
         ("modsmart-cft.decides-below-quorum", "justification"),
         ("modsmart-cft.lock-needs-witnesses", "agreement"),
         ("modsmart-cft.accepts-before-durable", "promises"),
-        ("modsmart-cft.proposal-is-no-lock", "promises"),
+        ("modsmart-cft.proposal-is-no-lock", "reads"),
     ];
     find_all("modsmart-cft", &expected);
 }
@@ -150,7 +150,7 @@ fn random_worlds_find_seeded_bugs_of_pillars() {
         &[
             ("pillars.gaps-left-out", "panic"),
             ("pillars.status-stale", "liveness"),
-            ("pillars.others-not-kept-again", "leaving"),
+            ("pillars.others-not-kept-again", "panic"),
         ],
     );
 }

@@ -50,6 +50,36 @@ fn with_x_at_two() -> Net {
     group
 }
 
+/// r3 is away for seven checkpoints, of each of which it hears, and is sent no state. Then that of
+/// the second one comes, the proof of which it has dropped for those of later ones. Which states it
+/// wants next.
+fn wants_behind_a_late_state() -> Vec<Slot> {
+    let tuning = Tuning { checkpoint_slots: 4, window_slots: 8, ..Tuning::default() };
+    let mut group: Net = Group::new(None, tuning);
+    group.fetches_nothing = true;
+    for checkpoint in 0..7 {
+        group.drops = Box::new(|_, to, _| to == 3);
+        for number in 4 * checkpoint + 1..=4 * checkpoint + 4 {
+            group.insist(&envelope(1, number, &[number], 8), 1);
+        }
+        group.drops = Box::new(|_, to, kind| to == 3 && kind != "stable");
+        group.run(1_000);
+    }
+    assert_eq!(status(&group, 3).stable, Slot(4));
+    group.drops = Box::new(|_, to, _| to == 3);
+    group.nodes[3].wished.clear();
+    group.came(3, Slot(8));
+    group.nodes[3].wished.clone()
+}
+
+/// It does not go back to the first one, to which its window has moved.
+#[test]
+fn a_state_that_came_late_is_not_left_for_an_earlier_one() {
+    assert_eq!(wants_behind_a_late_state(), [Slot(28)]);
+    let bug = Some("frame.installs-what-is-older");
+    assert_eq!(mutant::with(bug, wants_behind_a_late_state), [Slot(4), Slot(28)]);
+}
+
 /// Slot 4, behind which a checkpoint is due, is x at r0 and r1 only. View 1 begins with x, and only
 /// r1 gets to know that a quorum confirmed it. The others open view 2 without r1 and without x,
 /// order y in slot 4, and make that stable. Then r2 stops, and the others need r1.

@@ -19,7 +19,8 @@ use std::sync::Arc;
 /// How ready the members are for a change.
 #[derive(Default)]
 struct Readiness {
-    members: BTreeSet<ClientId>,
+    /// Each with the slot in which it said so last.
+    members: BTreeMap<ClientId, Slot>,
     /// Since when there are so many or more, by their number.
     since: BTreeMap<usize, Millis>,
 }
@@ -92,14 +93,16 @@ impl Configurations {
             let petitions = envelope.requests.iter();
             for petition in petitions.filter_map(|it| Petition::from_bytes(&it.operation).ok()) {
                 if let Petition::Ready(ready) = petition {
-                    self.ready.entry(ready.change).or_default().members.insert(envelope.client);
+                    let ready = self.ready.entry(ready.change).or_default();
+                    ready.members.insert(envelope.client, slot);
                 }
             }
         }
         self.ready.values_mut().for_each(|ready| ready.note(now));
     }
 
-    /// A member whose device is another one from an epoch on has to say again that it is ready.
+    /// A member whose device is another one from an epoch on has to say again that it is ready. It
+    /// may have done so in the slot in which it was admitted.
     fn look_who_was_admitted(&mut self, membership: &Membership) {
         if membership.epoch <= self.last.epoch {
             return;
@@ -108,7 +111,9 @@ impl Configurations {
             for (before, after) in self.last.members.iter().zip(membership.members.iter()) {
                 let by = ClientId(after.identity);
                 if before.life() != after.life() {
-                    self.ready.values_mut().for_each(|ready| _ = ready.members.remove(&by));
+                    self.ready.values_mut().for_each(|ready| {
+                        ready.members.retain(|it, said| *it != by || *said == membership.base.slot);
+                    });
                 }
             }
             self.ready.values_mut().for_each(|ready| ready.note(self.at.1));

@@ -4,10 +4,12 @@
 
 use super::{Broken, Verdict};
 use pentarchy_core::batch::Batch;
+use pentarchy_core::change::Petition;
 use pentarchy_core::epochs::{Admission, Handover};
 use pentarchy_core::ids::{Epoch, Millis, ReplicaId, Slot};
 use pentarchy_core::limits::{ADMISSION_DOUBLINGS_MAX, ADMISSION_INTERVAL_MILLIS};
 use pentarchy_core::membership::{Life, Member, Membership};
+use pentarchy_core::wire::Wire as _;
 use std::collections::BTreeMap;
 
 /// The name of the property.
@@ -26,12 +28,30 @@ pub struct EpochHandover {
     slots: BTreeMap<Slot, Epoch>,
     /// Who asked in which slot to be admitted with which device.
     asked: BTreeMap<Slot, Vec<(ReplicaId, Life)>>,
+    /// With which device each member said last that it is ready for another configuration, and in
+    /// which slot. Whoever was admitted behind that has to say it again.
+    ready: BTreeMap<ReplicaId, (Slot, Life)>,
     /// The agreed time as far as anybody has executed, and in slots in which somebody asked.
     time: Millis,
     times: BTreeMap<Slot, Millis>,
     /// By agreed time, when each member was admitted: the last one and those before it, as long as
     /// none of the times between two of them is so long that an admission is forgiven.
     admitted: BTreeMap<ReplicaId, Vec<Millis>>,
+}
+
+/// Which members say in a batch with which device they are ready, in the present epoch.
+fn ready_in(batch: &Batch, members: &Membership) -> impl Iterator<Item = (ReplicaId, Life)> {
+    batch.envelopes.iter().flat_map(move |envelope| {
+        let member = members.member(&envelope.client);
+        envelope.requests.iter().filter_map(move |request| {
+            match Petition::from_bytes(&request.operation) {
+                Ok(Petition::Ready(ready)) if ready.epoch == members.epoch => {
+                    member.map(|member| (member, ready.life))
+                }
+                _ => None,
+            }
+        })
+    })
 }
 
 fn broken(detail: String) -> Verdict {
@@ -79,6 +99,10 @@ impl EpochHandover {
             }))
         });
         let asked: Vec<(ReplicaId, Life)> = asked.flatten().collect();
+        if !self.asked.contains_key(&slot) {
+            let ready = ready_in(batch, members);
+            self.ready.extend(ready.map(|(member, life)| (member, (slot, life))));
+        }
         self.time = self.time.max(batch.time);
         if !asked.is_empty() {
             self.times.entry(slot).or_insert(self.time);
@@ -96,9 +120,10 @@ impl EpochHandover {
     ///
     /// # Errors
     /// If another one says otherwise, somebody executed behind it, or a device counts from there
-    /// on that nobody asked for in this slot.
+    /// on that nobody asked for in this slot, and with which nobody was ready if the configuration
+    /// changes.
     pub fn ended(&mut self, replica: ReplicaId, handover: &Handover) -> Verdict {
-        let Handover { epoch, base, lives, .. } = handover;
+        let Handover { epoch, base, lives, next } = handover;
         let at = self.at.get(&replica).copied().unwrap_or_default();
         if at != (*epoch, base.slot) {
             return broken(format!("{replica}, at {at:?}, ends {epoch} at {}", base.slot));
@@ -117,12 +142,19 @@ impl EpochHandover {
         let asked = self.asked.get(&base.slot).map(Vec::as_slice).unwrap_or_default();
         let mut admitted = Vec::new();
         for ((index, before), after) in (0..).map(ReplicaId).zip(before).zip(lives) {
-            if before != *after && !asked.contains(&(index, *after)) {
+            let has_asked = asked.contains(&(index, *after));
+            let ready = self.ready.get(&index).filter(|_| next.is_some());
+            let is_ready = ready.is_some_and(|(_, life)| life == after);
+            if before != *after && !has_asked && !is_ready {
                 let detail = format!("{replica} admits {after:?} of {index}, who did not ask");
                 return broken(detail);
             }
-            admitted.extend((before != *after).then_some(index));
+            admitted.extend((before != *after && has_asked).then_some(index));
         }
+        let is_void = |member: &ReplicaId, said: Slot| {
+            next.is_some() || admitted.contains(member) && said < base.slot
+        };
+        self.ready.retain(|member, (said, _)| !is_void(member, *said));
         let at = self.times.get(&base.slot).copied().unwrap_or_default();
         admitted.into_iter().try_for_each(|member| self.admits(member, at))?;
         self.ends.insert(*epoch, (handover.clone(), replica));
@@ -223,7 +255,9 @@ mod tests {
     use crate::crypto::member_id;
     use crate::world::membership;
     use pentarchy_core::Bytes;
+    use pentarchy_core::auth::Signature;
     use pentarchy_core::batch::{Item, Proposal};
+    use pentarchy_core::change::Ready;
     use pentarchy_core::digest::Digest;
     use pentarchy_core::ids::{Incarnation, Millis};
     use pentarchy_core::membership::Base;
@@ -311,6 +345,36 @@ mod tests {
         let (mut checker, _, mut handover) = two();
         handover.lives[1] = NEW;
         is_named(checker.ended(ReplicaId(0), &handover), "r1, who did not ask");
+    }
+
+    #[test]
+    fn a_member_that_is_ready_has_its_device_only_in_another_configuration() {
+        let first = membership(1, 3, 1);
+        let ready = Ready {
+            epoch: Epoch(0),
+            change: Digest::of(b"a change"),
+            signing: [7; 32],
+            life: NEW,
+            possession: Signature([0; 64]),
+        };
+        let ended = |said: &[Slot], next| {
+            let mut checker = EpochHandover::new(first.clone());
+            for slot in (1..=3).map(Slot) {
+                let operation = match said.contains(&slot) {
+                    true => Petition::Ready(ready).to_bytes(),
+                    false => Bytes::from_static(b"x"),
+                };
+                checker.executed(ReplicaId(0), slot, &batch(operation)).unwrap();
+            }
+            let mut lives: Vec<Life> = first.members.iter().map(Member::life).collect();
+            lives[2] = NEW;
+            let base = Base { slot: Slot(3), state: Digest([5; 32]) };
+            checker.ended(ReplicaId(0), &Handover { epoch: Epoch(0), base, lives, next })
+        };
+        let next = Some(Digest::of(b"the next one"));
+        ended(&[Slot(1)], next).unwrap();
+        is_named(ended(&[], next), "did not ask");
+        is_named(ended(&[Slot(1)], None), "did not ask");
     }
 
     #[test]

@@ -87,6 +87,7 @@ impl Options {
             slow_ppm: *rng.pick(&[0, 100_000, 300_000]),
             slow_log_ppm: 0,
             slow_us: *rng.pick(&[200_000, 1_500_000]),
+            ..DiskOptions::default()
         };
         self.heal_at *= 2;
         self.think_us *= 2;

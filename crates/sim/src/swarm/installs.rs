@@ -44,6 +44,7 @@ impl Options {
             slow_ppm: 0,
             slow_log_ppm: *rng.pick(&[50_000, 200_000, 500_000]),
             slow_us: *rng.pick(&[300_000, 800_000]),
+            ..DiskOptions::default()
         };
         self.draw_cuts(rng);
         // Most of what clients want comes while the first primary is alone: then the others end

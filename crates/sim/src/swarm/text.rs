@@ -117,6 +117,7 @@ const FIELDS: &[Field] = &[
     field!("restart_at_end_ppm", 0..=PPM, restart_at_end_ppm),
     field!("stop_at_end_ppm", 0..=PPM, stop_at_end_ppm),
     field!("sync_us", 0..=HOUR_US, disk.sync_us),
+    field!("stop_at_stable_ppm", 0..=PPM, disk.stop_at_stable_ppm),
     field!("slow_sync_ppm", 0..=PPM, disk.slow_ppm),
     field!("slow_log_ppm", 0..=PPM, disk.slow_log_ppm),
     field!("slow_sync_us", 0..=HOUR_US, disk.slow_us),

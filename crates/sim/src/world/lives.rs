@@ -24,8 +24,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-/// Entries, sends and jobs of the disk from the end of an epoch until the next one has begun,
-/// about.
+/// Entries, sends and jobs of the disk from the end of an epoch until the next one has begun, or
+/// from when a checkpoint is stable until what is to stay is durable once more, about.
 const STEPS_INTO_EPOCH: u64 = 16;
 
 impl<'a> World<'a> {
@@ -344,8 +344,28 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Whether this is a bad moment to lose power or memory, as an epoch ended or a checkpoint
+    /// became stable.
+    pub(super) fn look_whether_to_strike(&mut self, index: usize, ended: bool, stable: bool) {
+        if ended {
+            self.on_ended(index);
+        }
+        if stable {
+            self.on_stable(index);
+        }
+    }
+
+    /// A checkpoint became stable at a replica, whose log is to be cut.
+    fn on_stable(&mut self, index: usize) {
+        let stop_ppm = self.options.disk.stop_at_stable_ppm;
+        if stop_ppm > 0 && !self.healed && self.rng.chance(stop_ppm) {
+            let (points, lasts) = (self.rng.below(STEPS_INTO_EPOCH), self.rng.below(600_000));
+            self.stop(index, Failure::Power, points, lasts);
+        }
+    }
+
     /// An epoch ended at a replica: the worst moment to lose one's memory, or power.
-    pub(super) fn on_ended(&mut self, index: usize) {
+    fn on_ended(&mut self, index: usize) {
         let stop_ppm = self.options.stop_at_end_ppm;
         if stop_ppm > 0 && !self.healed && self.rng.chance(stop_ppm) {
             let (points, lasts) = (self.rng.below(STEPS_INTO_EPOCH), self.rng.below(600_000));

@@ -135,7 +135,7 @@ impl World<'_> {
     /// Has the disk of a replica begin what waits for it. How long that takes says the world; when
     /// everything has healed, no job takes long.
     fn begin_disk_jobs(&mut self, index: usize) {
-        let DiskOptions { sync_us, slow_ppm, slow_log_ppm, slow_us } = self.options.disk;
+        let DiskOptions { sync_us, slow_ppm, slow_log_ppm, slow_us, .. } = self.options.disk;
         for job in Job::ALL {
             let begun = self.sequence + 1;
             let replica = &mut self.replicas[index];
@@ -203,7 +203,7 @@ impl World<'_> {
         let mut load = bounds::Load { acts: caused(&acts), ..bounds::Load::default() };
         let mut verdict = Ok(());
         let asks = acts.iter().any(|act| matches!(act, Act::Saw(seen) if seen.asks()));
-        let (mut ran, mut ended) = (false, false);
+        let (mut ran, mut ended, mut stable) = (false, false, false);
         for act in acts.drain(..) {
             if let (Act::Saw(seen), true) = (&act, self.log.is_some()) {
                 self.note(self.place(index), |world| world.describe(index, seen));
@@ -244,6 +244,7 @@ impl World<'_> {
                 Act::Saw(seen) => {
                     ran |= matches!(seen, Observation::Executed { .. });
                     ended |= matches!(seen, Observation::Ended(_)) && !faulty;
+                    stable |= matches!(seen, Observation::Stable { .. }) && !faulty;
                     verdict =
                         verdict.and(self.oracle.saw(id, faulty, &seen, self.now, &mut self.audit));
                 }
@@ -261,9 +262,7 @@ impl World<'_> {
         self.look_at_confirmed(index)?;
         self.look_whether_dead(index);
         self.look_whether_level(index);
-        if ended {
-            self.on_ended(index);
-        }
+        self.look_whether_to_strike(index, ended, stable);
         self.look_whether_it_moves_on(index, asks)?;
         self.look_whether_within_bounds(index, load)
     }

@@ -126,4 +126,6 @@ pub enum Bug {
     OwnPreparesForgotten,
     /// After a crash nothing is said again.
     SaysNothingAgain,
+    /// What was said in a view that was left is said again if the log tells it once more.
+    SaysWhatItLeft,
 }

@@ -70,6 +70,15 @@ impl<C: Counted> Past<C> {
         }
     }
 
+    /// Notes what was said in a view, unless that is known or the view was left since. A log that
+    /// was cut while this replica changes views tells what it said before once more, and may break
+    /// off before it tells that the replica left: the device has gone on to the next view.
+    fn say_in(&mut self, frame: &Frame<C>, view: View, message: C::Message) {
+        if view >= frame.view || (C::Entry::TERMS.has)(Bug::SaysWhatItLeft) {
+            self.say(message);
+        }
+    }
+
     /// Notes with which certificate something was said.
     fn say_as(&mut self, said: Verified<C::Message>) {
         match self.said.iter_mut().find(|again| *again.message() == *said.message) {
@@ -111,14 +120,14 @@ impl<C: Counted> Slots<C> {
                 if let Some(state) = self.window.get_mut(slot) {
                     state.batch = Some(proposal.digest());
                 }
-                past.say(C::order(Order::Prepare { view, slot, proposal }));
+                past.say_in(frame, view, C::order(Order::Prepare { view, slot, proposal }));
             }
             Noted::Commit(prepare) => {
                 if let Some(Order::Prepare { view, slot, proposal }) = C::as_order(&prepare.message)
                 {
                     let (view, slot, batch) = (*view, *slot, proposal.digest());
                     self.recall_prepare(frame, &prepare, past);
-                    past.say(C::order(Order::Commit { view, slot, batch }));
+                    past.say_in(frame, view, C::order(Order::Commit { view, slot, batch }));
                 }
             }
             Noted::Executed(prepare) => self.recall_prepare(frame, &prepare, past),

@@ -166,8 +166,15 @@ pub trait Checkpointing: Core {
     /// The state after `slot` was fetched and installed: execution goes on behind it.
     fn on_installed(&mut self, slot: Slot, out: &mut Effects<Self>) {
         if !self.stands_on(slot) {
-            // A host fetches to the end what it has begun to; by now another one is wanted.
-            self.frame_mut().fetch_stable(out);
+            // A host fetches to the end what it has begun to; by now another one is wanted. What
+            // this state stands on is above the one behind which the window begins: a replica does
+            // not go back to that, if only because it has heard of so many later ones meanwhile.
+            let frame = self.frame_mut();
+            let is_newer = frame.checkpoints.ahead().is_some_and(|ahead| ahead.slot > slot);
+            match is_newer && !mutant!("frame.installs-what-is-older") {
+                true => frame.fetch_ahead(out),
+                false => frame.fetch_stable(out),
+            }
             return;
         }
         mark!("frame/installed");

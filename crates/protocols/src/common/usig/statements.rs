@@ -42,6 +42,7 @@ fn is_on(bug: Bug) -> bool {
         Bug::NothingTakenOver => mutant!("usig.nothing-taken-over"),
         Bug::OwnPreparesForgotten => mutant!("usig.own-prepares-forgotten"),
         Bug::SaysNothingAgain => mutant!("usig.says-nothing-again"),
+        Bug::SaysWhatItLeft => mutant!("usig.says-what-it-left"),
     }
 }
 
