@@ -164,7 +164,6 @@ pub const fn error_name(error: RequestError) -> &'static str {
         RequestError::TimedOut => "timed_out",
         RequestError::Unreachable => "unreachable",
         RequestError::Cancelled => "cancelled",
-        RequestError::Crowded => "crowded",
         RequestError::JudgedByProtocol => "judged_by_protocol",
         RequestError::Closed => "closed",
     }

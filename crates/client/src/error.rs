@@ -30,9 +30,6 @@ pub enum RequestError {
     Unreachable,
     /// Whoever submitted it waits no longer; it may still be executed.
     Cancelled,
-    /// What replicas replied to operations that the application judges itself takes more than
-    /// [`JUDGED_BYTES_MAX`](pentarchy_core::limits::JUDGED_BYTES_MAX); it may have been executed.
-    Crowded,
     /// The replies of this protocol's replicas may be taken back, so that only its own client can
     /// judge them: with a comparator or an extractor, nothing was sent.
     JudgedByProtocol,
@@ -56,10 +53,6 @@ impl fmt::Display for RequestError {
             Self::TimedOut => "no result in time; the operation may still be executed",
             Self::Unreachable => "the replica cannot be reached",
             Self::Cancelled => "cancelled; the operation may still be executed",
-            Self::Crowded => {
-                "the replies that wait to be judged take too much memory; the operation may have \
-                 been executed"
-            }
             Self::JudgedByProtocol => {
                 "not sent: only this protocol's own client can judge its replies, not a comparator \
                  or an extractor"

@@ -440,7 +440,7 @@ impl Desk {
     /// One event, and its effects.
     fn step(&mut self, event: Event) {
         self.core.step(event, &mut self.effects);
-        let mut judged = Vec::new();
+        let (mut judged, mut unheard) = (Vec::new(), Vec::new());
         for effect in self.effects.drain(..) {
             match effect {
                 Effect::Request { to, draft } => {
@@ -460,6 +460,7 @@ impl Desk {
                 Effect::Told { number, from, outcome, ordered, needed } => {
                     let told = self.judged.told(number, from, outcome, (ordered, needed));
                     judged.extend(told.map(|outcome| (number, outcome)));
+                    unheard.extend(self.judged.make_room(from).map(|number| (number, from)));
                 }
                 Effect::Protocol { to, message } => {
                     self.outgoing.push((to, ToReplica::Protocol(message)));
@@ -483,6 +484,9 @@ impl Desk {
             }
         }
         judged.into_iter().for_each(|(number, outcome)| self.end_judged(number, outcome));
+        for (number, from) in unheard {
+            self.step(Event::Unheard { number, from });
+        }
     }
 }
 

@@ -17,7 +17,8 @@ pub struct JudgedOperations {
     /// By number, each with the name that the handle gave it; without a tally if the protocol's
     /// client judges it.
     tallies: BTreeMap<u64, (u64, Option<Box<Tally>>)>,
-    bytes: usize,
+    /// Bytes of what each replica said, in all tallies.
+    bytes: BTreeMap<ReplicaId, usize>,
 }
 
 impl JudgedOperations {
@@ -41,18 +42,41 @@ impl JudgedOperations {
         (ordered, needed): (bool, usize),
     ) -> Option<Result<Bytes, RequestError>> {
         let tally = self.tallies.get_mut(&number)?.1.as_mut()?;
-        let before = tally.bytes();
+        tally.held().for_each(|held| release(&mut self.bytes, held));
         let outcome = tally.told(from, outcome, ordered, needed);
-        self.bytes = self.bytes - before + tally.bytes();
-        let is_crowded = self.bytes > JUDGED_BYTES_MAX && outcome.is_none();
-        if is_crowded { Some(Err(RequestError::Crowded)) } else { outcome.map(result) }
+        tally.held().for_each(|(from, bytes)| *self.bytes.entry(from).or_default() += bytes);
+        outcome.map(result)
+    }
+
+    /// Drops what a replica said of the operations that began last, until the rest takes no more
+    /// than [`JUDGED_BYTES_MAX`]: so no replica takes another's room, and the operation that began
+    /// first always has what it needs. Gives the numbers of which something was dropped.
+    pub fn make_room(&mut self, from: ReplicaId) -> impl Iterator<Item = u64> + use<> {
+        let mut dropped = Vec::new();
+        let mut numbers = self.tallies.iter_mut().rev();
+        while self.bytes.get(&from).is_some_and(|bytes| *bytes > JUDGED_BYTES_MAX)
+            && let Some((number, (_, tally))) = numbers.next()
+        {
+            if let Some(bytes) = tally.as_mut().and_then(|tally| tally.forget(from)) {
+                release(&mut self.bytes, (from, bytes));
+                dropped.push(*number);
+            }
+        }
+        dropped.into_iter()
     }
 
     /// No more replies to it are needed.
     pub fn end(&mut self, number: u64) {
         if let Some((_, Some(tally))) = self.tallies.remove(&number) {
-            self.bytes -= tally.bytes();
+            tally.held().for_each(|held| release(&mut self.bytes, held));
         }
+    }
+}
+
+/// What a replica said is not held any longer.
+fn release(held: &mut BTreeMap<ReplicaId, usize>, (from, bytes): (ReplicaId, usize)) {
+    if let Some(all) = held.get_mut(&from) {
+        *all -= bytes;
     }
 }
 
@@ -74,21 +98,28 @@ mod tests {
     use crate::judging::Judgement;
 
     #[test]
-    fn replies_that_take_too_much_room_end_their_operation() {
+    fn a_replica_that_says_much_takes_the_room_of_none_but_itself() {
         let mut judged = JudgedOperations::default();
         let tally = || Some(Box::new(Tally::new(Judgement::default(), None)));
-        judged.begin(7, 0, tally());
-        judged.begin(8, 1, tally());
-        assert_eq!((judged.find(1), judged.find(2)), (Some(8), None));
+        (1..=3).for_each(|number| judged.begin(number, number + 10, tally()));
+        assert_eq!((judged.find(12), judged.find(2)), (Some(2), None));
         let large = |byte| Outcome::Done(Bytes::from(vec![byte; JUDGED_BYTES_MAX / 2]));
-        assert_eq!(judged.told(7, ReplicaId(0), large(1), (true, 2)), None);
-        assert_eq!(judged.told(8, ReplicaId(0), large(1), (true, 2)), None);
-        let more = judged.told(8, ReplicaId(1), large(2), (true, 2));
-        assert_eq!(more, Some(Err(RequestError::Crowded)));
-        judged.end(8);
-        let enough = judged.told(7, ReplicaId(2), large(1), (true, 2));
-        assert!(enough.is_some_and(|it| it.is_ok()));
-        judged.end(7);
-        assert_eq!((judged.bytes, judged.told(7, ReplicaId(1), large(1), (true, 2))), (0, None));
+        let (liar, correct) = (ReplicaId(0), [ReplicaId(1), ReplicaId(2)]);
+        let mut say = |number, from, byte| {
+            let told = judged.told(number, from, large(byte), (true, 2));
+            let dropped: Vec<u64> = judged.make_room(from).collect();
+            (told.map(|it| it.is_ok()), dropped)
+        };
+        assert_eq!(say(2, liar, 1), (None, vec![]));
+        assert_eq!(say(3, liar, 1), (None, vec![]));
+        assert_eq!(say(1, liar, 1), (None, vec![3]), "the last one gives way");
+        for number in [3, 2, 1] {
+            assert_eq!(say(number, correct[0], 2).0, None);
+        }
+        assert_eq!(say(1, correct[1], 2).0, Some(true));
+        judged.end(1);
+        assert_eq!(judged.bytes[&liar], JUDGED_BYTES_MAX / 2);
+        (2..=3).for_each(|number| judged.end(number));
+        assert!(judged.bytes.values().all(|bytes| *bytes == 0));
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::error::RequestError;
 use bytes::Bytes;
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::ports::client::Outcome;
 use std::fmt;
 use std::sync::Arc;
@@ -59,19 +59,20 @@ impl fmt::Debug for Judgement {
     }
 }
 
-/// What replicas have told of one operation so far. The protocol's client hands each replica's
-/// reply on once, so there are at most as many as replicas.
+/// What replicas have told of one operation so far: one reply of each.
 pub(crate) struct Tally {
     judgement: Judgement,
     on_reply: Option<OnReply>,
     told: Vec<(ReplicaId, Outcome)>,
+    /// Whose reply the application was told.
+    heard: ReplicaSet,
     /// Whether they are of the ordered operation, and not of a fast read.
     is_ordered: bool,
 }
 
 impl Tally {
     pub(crate) const fn new(judgement: Judgement, on_reply: Option<OnReply>) -> Self {
-        Self { judgement, on_reply, told: Vec::new(), is_ordered: false }
+        Self { judgement, on_reply, told: Vec::new(), heard: ReplicaSet::EMPTY, is_ordered: false }
     }
 
     /// Whether the protocol's client can judge these replies.
@@ -79,13 +80,15 @@ impl Tally {
         self.judgement.is_plain()
     }
 
-    /// Bytes of replies that are held.
-    pub(crate) fn bytes(&self) -> usize {
-        let bytes = |(_, outcome): &(ReplicaId, Outcome)| match outcome {
-            Outcome::Done(result) => result.len(),
-            _ => 0,
-        };
-        self.told.iter().map(bytes).sum()
+    /// Of whom how many bytes are held.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (ReplicaId, usize)> {
+        self.told.iter().map(|(from, outcome)| (*from, bytes_of(outcome)))
+    }
+
+    /// Drops a replica's reply, of which so many bytes were held.
+    pub(crate) fn forget(&mut self, from: ReplicaId) -> Option<usize> {
+        let at = self.told.iter().position(|(other, _)| *other == from)?;
+        Some(bytes_of(&self.told.remove(at).1))
     }
 
     /// A replica replied. Gives the outcome once `needed` replicas have told the same.
@@ -99,13 +102,16 @@ impl Tally {
         if is_ordered != self.is_ordered {
             // A fast read came to nothing. What replicas answered then is of several moments.
             (self.is_ordered, self.told) = (is_ordered, Vec::new());
+            self.heard = ReplicaSet::EMPTY;
         }
         let outcome = match outcome {
             // A copy, because the result is part of a frame.
             Outcome::Done(result) => Outcome::Done(Bytes::copy_from_slice(&result)),
             other => other,
         };
-        if let (Some(on_reply), Outcome::Done(result)) = (&mut self.on_reply, &outcome) {
+        if let (Some(on_reply), Outcome::Done(result)) = (&mut self.on_reply, &outcome)
+            && self.heard.insert(from)
+        {
             on_reply(from, result);
         }
         self.told.push((from, outcome.clone()));
@@ -125,6 +131,13 @@ impl Tally {
             }
             _ => Some(outcome),
         }
+    }
+}
+
+fn bytes_of(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Done(result) => result.len(),
+        _ => 0,
     }
 }
 
@@ -176,7 +189,7 @@ mod tests {
         assert_eq!(tally.told(ReplicaId(0), done("xb"), true, 2), None);
         assert_eq!(tally.told(ReplicaId(3), Outcome::Forgotten, true, 2), None);
         assert_eq!(
-            (tally.told(ReplicaId(1), done("xc"), true, 2), tally.bytes()),
+            (tally.told(ReplicaId(1), done("xc"), true, 2), tally.held().map(|it| it.1).sum()),
             (Some(done("bc")), 6)
         );
         assert_eq!(*heard.lock().expect("whole"), [2, 0, 1]);

@@ -74,9 +74,10 @@ pub const CLIENT_REPLIES_BYTES_MAX: usize = 4 << 20;
 /// may be far ahead of the others' digests.
 pub const CLIENT_HELD_BYTES_MAX: usize = 4 * CLIENT_REPLIES_BYTES_MAX;
 
-/// Bytes of replies that a client holds for operations whose replies its application judges, until
-/// as many as are needed count for each other. The operation whose reply goes beyond it fails.
-pub const JUDGED_BYTES_MAX: usize = CLIENT_HELD_BYTES_MAX;
+/// Bytes of one replica's replies that a client holds for operations whose replies its application
+/// judges, until as many as are needed count for each other. The client drops that replica's reply
+/// to the highest number, and hears it again later. One reply of any size fits.
+pub const JUDGED_BYTES_MAX: usize = 2 * RESULT_BYTES_MAX;
 
 /// Places that a client of a protocol whose replicas execute early had confirmed before all had
 /// answered, and whose last answers it still waits to learn from. Past it: the earliest is

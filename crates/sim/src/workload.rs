@@ -9,7 +9,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
 use pentarchy_core::wire::Wire;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What the applications do.
@@ -87,12 +87,18 @@ pub enum ClientAct {
     Missed(u64),
 }
 
+/// Of so many replies that the application judges there is no room for one, as other replies of
+/// that replica wait.
+const NO_ROOM: u64 = 40;
+
 /// What replicas told of a number whose replies the application judges, since it was ordered, or
 /// as answers to a fast read.
 #[derive(Default)]
 struct Told {
     is_ordered: bool,
     outcomes: BTreeMap<ReplicaId, Outcome>,
+    /// For whose reply there was no room once.
+    unheard: BTreeSet<ReplicaId>,
 }
 
 /// A client.
@@ -113,6 +119,8 @@ pub struct ClientNode {
     judging: Rng,
     /// What replicas told of those numbers.
     told: BTreeMap<u64, Told>,
+    /// Replies for which there is no room at the moment.
+    unheard: Vec<(u64, ReplicaId)>,
     /// Numbers that wait, with the time of their submission.
     outstanding: BTreeMap<u64, Micros>,
     effects: Vec<Effect>,
@@ -140,6 +148,7 @@ impl ClientNode {
             impatience: Rng::new(rng.clone().next_u64()),
             judging: Rng::new(rng.clone().next_u64().rotate_left(29)),
             told: BTreeMap::new(),
+            unheard: Vec::new(),
             rng,
             next_number: 1,
             left: requests,
@@ -276,7 +285,11 @@ impl ClientNode {
     ) -> Option<Outcome> {
         let told = self.told.get_mut(&number)?;
         if told.is_ordered != is_ordered {
-            *told = Told { is_ordered, outcomes: BTreeMap::new() };
+            *told = Told { is_ordered, ..Told::default() };
+        }
+        if (number + u64::from(from.0)).is_multiple_of(NO_ROOM) && told.unheard.insert(from) {
+            self.unheard.push((number, from));
+            return None;
         }
         let again = told.outcomes.insert(from, outcome.clone());
         assert!(again.is_none(), "{} hands on what {from} told of {number} once", self.id);
@@ -329,6 +342,9 @@ impl ClientNode {
         }
         self.effects = effects;
         settled.into_iter().for_each(|number| self.step(Event::Settled { number }, out));
+        for (number, from) in core::mem::take(&mut self.unheard) {
+            self.step(Event::Unheard { number, from }, out);
+        }
     }
 }
 

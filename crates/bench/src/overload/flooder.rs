@@ -80,6 +80,7 @@ impl ClientCore for Flooder {
             | Event::Query { .. }
             | Event::SubmitJudged { .. }
             | Event::Settled { .. }
+            | Event::Unheard { .. }
             | Event::GiveUp { .. }
             | Event::Connected(_)
             | Event::Listen => {}

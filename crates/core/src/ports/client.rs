@@ -423,6 +423,14 @@ pub enum Event {
         /// The number.
         number: u64,
     },
+    /// The host had no room for what this replica said of a number that the host judges. The client
+    /// hands on what that replica says next, as if it had not said anything.
+    Unheard {
+        /// The number.
+        number: u64,
+        /// Whose reply was dropped.
+        from: ReplicaId,
+    },
     /// The application waits no longer for this number. The client has replicas settle it as soon
     /// as they can, so that it has run or never will, and says the outcome by
     /// [`Effect::Completed`], as if the application still waited. The client ignores this if the

@@ -72,10 +72,9 @@ impl From<RequestError> for BackendError {
             RequestError::GivenUp => Self::GivenUp,
             RequestError::Overtaken => Self::Overtaken,
             // A gateway judges and cancels nothing.
-            RequestError::Closed
-            | RequestError::Cancelled
-            | RequestError::Crowded
-            | RequestError::JudgedByProtocol => Self::Closed,
+            RequestError::Closed | RequestError::Cancelled | RequestError::JudgedByProtocol => {
+                Self::Closed
+            }
         }
     }
 }

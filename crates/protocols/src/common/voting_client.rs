@@ -581,6 +581,7 @@ impl ClientCore for VotingClient {
                 self.on_submit_judged(number, operation, fast, out);
             }
             Event::Settled { number } => self.on_settled(number),
+            Event::Unheard { number, from } => self.on_unheard(number, from),
             Event::GiveUp { number } => self.on_give_up(number, out),
             Event::Message { from, message } => self.on_message(from, message, out),
             Event::Connected(replica) => {

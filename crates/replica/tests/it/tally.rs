@@ -126,7 +126,8 @@ impl ClientCore for Believer {
             | Event::Listen
             | Event::GiveUp { .. }
             | Event::SubmitJudged { .. }
-            | Event::Settled { .. } => {}
+            | Event::Settled { .. }
+            | Event::Unheard { .. } => {}
             Event::Connected(replica) => {
                 let to = ReplicaSet::from_iter([replica]);
                 let again = self.drafts.iter().map(|draft| (to, draft.clone()));

@@ -33,6 +33,15 @@ impl VotingClient {
         }
     }
 
+    /// The host dropped what a replica said. It is asked again with everyone.
+    pub(super) fn on_unheard(&mut self, number: u64, from: ReplicaId) {
+        if let Some(told) = self.judged.get_mut(&number)
+            && !mutant!("client.unheard-stays")
+        {
+            told.remove(from);
+        }
+    }
+
     /// A fast read is ordered after all.
     pub(super) fn judge_anew(&mut self, number: u64) {
         if let Some(told) = self.judged.get_mut(&number)

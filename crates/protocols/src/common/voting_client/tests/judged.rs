@@ -24,6 +24,11 @@ fn each_reply_is_handed_on_once_until_the_host_needs_no_more() {
     assert_eq!(bench.reply(0, 1, done(b"b")), vec![], "a replica tells once");
     assert_eq!(bench.reply(2, 1, done(b"a")), vec![told(2, b"a", true, 2)], "nothing is believed");
     assert_eq!(bench.sent(RETRY), [(set(&[0, 1, 2]), 1, vec![1])], "it is sent again");
+    for number in [1, 2] {
+        assert_eq!(bench.step(Event::Unheard { number, from: ReplicaId(2) }), vec![]);
+    }
+    assert_eq!(bench.reply(0, 1, done(b"a")), vec![], "this one was heard");
+    assert_eq!(bench.reply(2, 1, done(b"a")), vec![told(2, b"a", true, 2)], "it was not heard");
     assert_eq!((bench.step(Event::Settled { number: 1 }), bench.core.outstanding()), (vec![], 0));
     assert_eq!(bench.reply(1, 1, done(b"a")), vec![]);
     assert_eq!(bench.sent(10_000), [], "nothing is sent again");
