@@ -36,6 +36,7 @@ use crate::protocol::Authority;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// Between two reminders while a handover or an admission is under way.
 const REMIND_MS: u64 = 200;
@@ -107,6 +108,8 @@ pub struct Epochs {
     proved: Option<(Proof, Option<Millis>)>,
     /// Who was answered since the last reminder.
     answered: ReplicaSet,
+    /// Who said in this epoch that it is in a later one, under another configuration.
+    ahead: ReplicaSet,
     remind_at: Millis,
     reminders: u64,
     /// Who ends the epochs.
@@ -127,6 +130,7 @@ impl Epochs {
             votes: BTreeMap::new(),
             proved: None,
             answered: ReplicaSet::EMPTY,
+            ahead: ReplicaSet::EMPTY,
             remind_at: Millis(0),
             reminders: 0,
             authority: Authority::Members,
@@ -244,7 +248,7 @@ impl Epochs {
     ) {
         match message {
             Message::At { epoch, configuration } => {
-                if configuration != self.membership.configuration {
+                if self.is_foreign(from, epoch, &configuration) {
                     out.push(Step::OtherConfiguration(from));
                 }
                 self.on_other_epoch(from, epoch, out);
@@ -255,6 +259,30 @@ impl Epochs {
             Message::Proofs(proofs) => self.on_proofs(proofs, verifier, out),
             Message::Admit(_) => {}
         }
+    }
+
+    /// Whether that replica's configuration seems to be none of this group's. One that this replica
+    /// has left is. A later one may be, too: this replica asks, and believes so until it hears of
+    /// that one again and was not led on.
+    fn is_foreign(&mut self, from: ReplicaId, epoch: Epoch, configuration: &Digest) -> bool {
+        if *configuration == self.membership.configuration {
+            return false;
+        }
+        match epoch.cmp(&self.membership.epoch) {
+            Ordering::Less => !self.has_left(epoch, configuration),
+            Ordering::Equal => true,
+            Ordering::Greater => !self.ahead.insert(from),
+        }
+    }
+
+    /// Whether an epoch was under that configuration. Of the first one only its last epoch is known
+    /// here.
+    fn has_left(&self, epoch: Epoch, configuration: &Digest) -> bool {
+        let ended = self.links.iter().position(|link| link.handover.epoch >= epoch);
+        ended.is_some_and(|at| match at.checked_sub(1) {
+            Some(begun) => self.links[begun].handover.next.as_ref() == Some(configuration),
+            None => true,
+        })
     }
 
     /// A message of another epoch came: shows an earlier one how it ended, asks a later one, or the
@@ -382,7 +410,7 @@ impl Epochs {
         self.votes.clear();
         self.proved = None;
         self.next = None;
-        self.answered = ReplicaSet::EMPTY;
+        (self.answered, self.ahead) = (ReplicaSet::EMPTY, ReplicaSet::EMPTY);
         let membership = self.membership.clone();
         out.push(match self.index() {
             Some(_) => Step::Begin { membership, sources },

@@ -79,6 +79,9 @@ impl Replies {
     /// many bytes: a client that misses something asks for it, and then gets it from the client
     /// table.
     pub fn notify(&mut self, id: &ClientId, notice: Notice) {
+        if !self.clients.contains_key(id) {
+            return;
+        }
         let notice = match notice {
             Notice::Reply(Reply { number, outcome: Outcome::Done(result) }) => {
                 let outcome = Outcome::Done(self.own(id, number, result));

@@ -248,6 +248,29 @@ fn a_guide_that_started_again_leads_others_on() {
     assert_eq!(replica(0, &group()).sources(&group()), None, "the group's first state");
 }
 
+/// Whoever is behind is no stranger; whoever names what the group never had is.
+#[test]
+fn a_configuration_that_was_left_is_known_as_the_groups() {
+    let (proofs, last) = chain();
+    let links: Vec<Proof> = proofs.iter().filter(|it| it.next.is_some()).cloned().collect();
+    let mut guide = Epochs::resumed(ReplicaId(0), life(1), Arc::new(last), None, links.clone());
+    let mut is_foreign = |epoch: Epoch, configuration: Digest| {
+        let steps = hear(&mut guide, 1, Message::At { epoch, configuration });
+        steps.contains(&Step::OtherConfiguration(ReplicaId(1)))
+    };
+    assert!(!is_foreign(Epoch(0), group().configuration));
+    for pair in links.windows(2) {
+        let [begun, ended] = pair else { panic!() };
+        let configuration = begun.handover.next.expect("it is a link");
+        let epochs = begun.handover.epoch.0 + 1..=ended.handover.epoch.0;
+        for epoch in epochs.map(Epoch) {
+            assert!(!is_foreign(epoch, configuration));
+            assert!(is_foreign(epoch, Digest::of(b"other keys")));
+        }
+        assert!(is_foreign(ended.handover.epoch.next(), configuration), "it had ended");
+    }
+}
+
 #[test]
 fn a_link_convinces_only_as_what_its_signers_saw() {
     let group = group();
