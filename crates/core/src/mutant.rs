@@ -213,7 +213,8 @@ pub const MUTANTS: &[Mutant] = &[
         .scheduled(),
     mutant("kept.log-cut-too-early", "the log is cut above what was written again for a state"),
     mutant("kept.device-memory-not-restored", "a device is not told what it remembered"),
-    mutant("frame.installs-what-is-older", "a replica goes back from a state to an earlier one"),
+    mutant("frame.installs-what-is-older", "a replica goes back from a state to an earlier one")
+        .scheduled(),
     mutant("frame.early-stays", "what came early for a view is kept for slots below the window")
         .scheduled(),
     mutant("frame.installed-without-proof", "the proof of a state that was asked for is forgotten")
@@ -328,7 +329,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("usig.entry-not-kept", "how a view was entered is not in the log"),
     mutant("usig.acknowledged-not-kept", "the NEW-VIEW that was acknowledged is not in the log"),
     mutant("usig.says-nothing-again", "after a crash nothing is said again"),
-    mutant("usig.says-what-it-left", "a log that broke off has what was left said again"),
+    mutant("usig.says-what-it-left", "a log that broke off has what was left said again")
+        .scheduled(),
     mutant(
         "usig.own-prepares-forgotten",
         "after a crash a second VIEW-CHANGE shows no own PREPAREs",
@@ -528,7 +530,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("hybster.leaving-not-kept", "that a view was left is not in the log"),
     mutant("hybster.entry-not-kept", "how a view was entered is not in the log"),
     mutant("hybster.says-nothing-again", "after a crash nothing is said again"),
-    mutant("hybster.says-what-it-left", "a log that broke off has what was left said again"),
+    mutant("hybster.says-what-it-left", "a log that broke off has what was left said again")
+        .scheduled(),
     mutant("hybster.entry-not-kept-again", "how a view was entered is lost when the log is cut"),
     mutant("hybster.commitment-not-kept-again", "a commitment is lost when the log is cut"),
     mutant(
