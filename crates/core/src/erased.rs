@@ -194,6 +194,11 @@ pub trait ReplicaCore: Send {
         Slot(0)
     }
 
+    /// See [`Protocol::is_witness`].
+    fn is_witness(&self) -> bool {
+        false
+    }
+
     /// See [`Protocol::hint`].
     fn hint(&self, client: &ClientId) -> View {
         let _ = client;
@@ -477,6 +482,10 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
 
     fn reads_from(&self) -> Slot {
         self.core.reads_from()
+    }
+
+    fn is_witness(&self) -> bool {
+        self.core.is_witness()
     }
 
     fn hint(&self, client: &ClientId) -> View {

@@ -391,6 +391,37 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("modsmart-cft.lock-needs-witnesses", "a view forgets a lock that few others show"),
     mutant("modsmart-cft.accepts-before-durable", "an ACCEPT does not wait for the log"),
     mutant("modsmart-cft.proposal-is-no-lock", "a primary does not lock what it proposes"),
+    mutant("shuttle.client-believes-results", "a client needs no witness").scheduled(),
+    mutant("shuttle.statement-without-configuration", "a tag counts in every configuration")
+        .scheduled(),
+    mutant("shuttle.executes-on-arrival", "a replica takes up what comes").scheduled(),
+    mutant("shuttle.orders-behind-wedge", "a replica that has stopped still orders").scheduled(),
+    mutant("shuttle.wedge-not-in-log", "that a replica has stopped is not in the log").scheduled(),
+    mutant("shuttle.tags-of-one", "a replica looks at the tag of its predecessor alone")
+        .scheduled(),
+    mutant("shuttle.done-of-one", "a replica takes for done what its successor tagged alone")
+        .scheduled(),
+    mutant("shuttle.done-not-checked", "a replica takes for done what its successor says is")
+        .scheduled(),
+    mutant("shuttle.final-at-order-time", "a full replica says final of all that it has ordered")
+        .scheduled(),
+    mutant(
+        "shuttle.marks-what-is-not-done",
+        "a full replica signs a state that not all have ordered",
+    )
+    .scheduled(),
+    mutant("shuttle.one-full-replica-marks", "one signature makes a checkpoint stable").scheduled(),
+    mutant("shuttle.head-alone-limits", "only the head heeds how long a report may be").scheduled(),
+    mutant(
+        "shuttle.results-not-compared",
+        "a full replica passes on results that it does not have",
+    )
+    .scheduled(),
+    mutant("shuttle.nothing-sent-again", "what a link lost is not sent again").scheduled(),
+    mutant("shuttle.return-not-timed", "nobody is accused if nothing comes back up the chain")
+        .scheduled(),
+    mutant("shuttle.order-not-in-log", "what a replica orders is not in the log").scheduled(),
+    mutant("shuttle.results-not-in-log", "what came of a slot is not in the log").scheduled(),
     mutant("ingress.mac-not-checked", "a replica believes every trusted MAC that it receives"),
     mutant("hybrid-pbft.mac-of-anyone", "a trusted MAC counts for whoever is named beside it")
         .scheduled(),
@@ -732,47 +763,4 @@ pub const fn is_on(_index: usize) -> bool {
 pub use switch::{choose, is_on, times_reached, with};
 
 #[cfg(test)]
-mod tests {
-    use super::{MUTANTS, index};
-
-    fn enough(votes: usize, f: usize) -> bool {
-        votes >= if mutant!("example.quorum-of-f") { f } else { f + 1 }
-    }
-
-    #[test]
-    fn names_are_unique_and_sorted_into_modules() {
-        for (at, mutant) in MUTANTS.iter().enumerate() {
-            assert_eq!(index(mutant.name), at, "{} is there twice", mutant.name);
-            let (module, words) = mutant.name.split_once('.').expect("<module>.<words>");
-            assert!(!module.is_empty() && !words.is_empty() && !mutant.about.is_empty());
-        }
-    }
-
-    #[test]
-    fn without_a_choice_nothing_is_broken() {
-        assert!(!enough(1, 1) && enough(2, 1));
-    }
-
-    #[cfg(feature = "mutants")]
-    #[test]
-    fn a_thread_breaks_what_it_chose_and_nothing_else() {
-        use super::{times_reached, with};
-        let chosen = with(Some("example.quorum-of-f"), || {
-            let elsewhere = std::thread::spawn(|| enough(1, 1)).join();
-            let inside = with(None, || enough(1, 1));
-            (enough(1, 1), inside, elsewhere.expect("no panic"))
-        });
-        assert_eq!(chosen, (true, false, false));
-        let before = times_reached();
-        assert!(!enough(1, 1));
-        assert_eq!(times_reached(), before, "it is off");
-        with(Some("example.quorum-of-f"), || assert!((0..3).all(|_| enough(1, 1))));
-        assert_eq!(times_reached(), before + 3);
-        let other = with(Some("usig.execute-on-new-view"), || enough(1, 1));
-        assert!(!other);
-        let panicked = std::panic::catch_unwind(|| {
-            with(Some("example.quorum-of-f"), || panic!("a test that fails"))
-        });
-        assert!(panicked.is_err() && !enough(1, 1));
-    }
-}
+mod tests;

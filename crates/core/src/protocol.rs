@@ -241,6 +241,12 @@ pub trait Protocol: Value {
         Slot(0)
     }
 
+    /// Whether this replica only orders, and has nothing executed: whoever compares how far
+    /// replicas have executed leaves it out.
+    fn is_witness(&self) -> bool {
+        false
+    }
+
     /// A hint for a client to who is primary for it: its id, as a number modulo the group's size.
     fn hint(&self, client: &ClientId) -> View {
         let _ = client;

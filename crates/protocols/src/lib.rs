@@ -37,6 +37,7 @@ pub mod minzyzzyva;
 pub mod modsmart;
 pub mod pbft;
 pub mod pillars;
+pub mod shuttle;
 pub mod unreplicated;
 pub mod zyzzyva;
 

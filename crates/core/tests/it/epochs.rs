@@ -293,7 +293,7 @@ fn another_configuration_is_noticed_in_whatever_epoch() {
     assert_eq!(hear(&mut epochs, R0, at(Epoch(0))), []);
     let asks = Step::Send { to: ReplicaSet::from_iter([R0]), message: at(Epoch(0)) };
     // That may be where this replica is to be led.
-    assert_eq!(hear(&mut epochs, R0, other(Epoch(1))), [asks.clone()]);
+    assert_eq!(hear(&mut epochs, R0, other(Epoch(1))), std::slice::from_ref(&asks));
     round(&mut epochs, 1_000);
     assert_eq!(hear(&mut epochs, R0, other(Epoch(1))), [Step::OtherConfiguration(R0), asks]);
 }

@@ -1,4 +1,4 @@
-//! What PBFT asks of a [seal](crate::common::seal), beside that it convinces: how many votes make a
+//! What PBFT asks of a [seal], beside that it convinces: how many votes make a
 //! certificate.
 
 use crate::common::certificate::Check;

@@ -1,0 +1,110 @@
+//! Repair: neighbours say where they stand, and send each other what was lost.
+
+use super::message::{Level, Message};
+use super::mode::Mode;
+use super::replica::{Phase, SentAgain, Shuttle};
+use super::timer::Timer;
+use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::limits::{RESEND_BYTES_MAX, RESEND_MESSAGES_MAX};
+use pentarchy_core::mutant;
+use pentarchy_core::protocol::{Delay, Effects, To};
+
+impl<M: Mode> Shuttle<M> {
+    pub(super) const fn to(&self, id: ReplicaId) -> To {
+        To::One(id)
+    }
+
+    /// Whether nothing is under way that a link could have lost.
+    fn is_level(&self) -> bool {
+        let is_marked = self.marks.due.first().is_none_or(|slot| *slot > self.done);
+        let waits = !self.is_head() && !self.queue.is_empty();
+        self.log.ordered() == self.done
+            && self.held.is_empty()
+            && is_marked
+            && !waits
+            && self.sent_again == SentAgain::default()
+    }
+
+    pub(super) fn keep_ticking(&mut self, out: &mut Effects<Self>) {
+        if !self.timing.tick && !self.is_level() {
+            self.timing.tick = true;
+            out.arm(Timer::Tick, Delay::Resend);
+        }
+    }
+
+    pub(super) fn on_tick(&mut self, out: &mut Effects<Self>) {
+        self.timing.tick = false;
+        self.sent_again = SentAgain::default();
+        if !self.is_head() {
+            for envelope in self.queue.tick(RESEND_MESSAGES_MAX, RESEND_BYTES_MAX) {
+                out.send(self.to(ReplicaId(0)), Message::Forward(envelope));
+            }
+        }
+        if self.is_level() {
+            return;
+        }
+        let neighbours = self.predecessor().into_iter().chain(self.successor());
+        neighbours.for_each(|id| self.say_level(id, out));
+        self.mark_again(out);
+    }
+
+    pub(super) fn say_level(&self, id: ReplicaId, out: &mut Effects<Self>) {
+        let (ordered, done, stable) = (self.log.ordered(), self.done, self.stable.slot);
+        out.send(self.to(id), Message::Level(Level { ordered, done, stable }));
+    }
+
+    /// Whether so many more bytes may be sent again before the next tick. One message may be
+    /// larger.
+    fn may_send_again(&mut self, bytes: usize) -> bool {
+        let SentAgain { messages, bytes: sent } = self.sent_again;
+        let is_free = messages < RESEND_MESSAGES_MAX && sent < RESEND_BYTES_MAX;
+        if is_free {
+            self.sent_again = SentAgain { messages: messages + 1, bytes: sent + bytes };
+        }
+        is_free
+    }
+
+    pub(super) fn on_level(&mut self, author: ReplicaId, level: Level, out: &mut Effects<Self>) {
+        if author == self.me && self.phase == Phase::Ordering && self.is_full(author) {
+            return self.execute(level.ordered, out);
+        }
+        let (is_before, is_behind) =
+            (self.predecessor() == Some(author), self.successor() == Some(author));
+        if !(is_before || is_behind) || mutant!("shuttle.nothing-sent-again") {
+            return;
+        }
+        if level.stable < self.stable.slot && self.may_send_again(0) {
+            out.send(self.to(author), Message::Stable(self.stable.clone()));
+        }
+        if is_behind {
+            return self.send_orders(level.ordered, out);
+        }
+        if level.done < self.done && self.may_send_again(0) {
+            self.say_done(out);
+        }
+        let lacks = level.ordered > self.log.ordered() || level.stable > self.stable.slot;
+        if lacks && self.may_send_again(0) {
+            self.say_level(author, out);
+        }
+    }
+
+    /// Sends the successor again what it has not ordered.
+    fn send_orders(&mut self, behind: Slot, out: &mut Effects<Self>) {
+        if self.phase == Phase::Refusing {
+            return;
+        }
+        let first = behind.0.max(self.stable.slot.0).saturating_add(1);
+        for slot in (first..=self.log.ordered().0).map(Slot) {
+            let Some(entry) = self.log.get(slot) else { return };
+            // What was executed before a restart may have left no results.
+            let is_known = !self.is_full(self.me) || slot <= self.executing;
+            let bytes = entry.batch.bytes();
+            if !is_known || !self.may_send_again(bytes) {
+                return;
+            }
+            if let Some((successor, message)) = self.passing(slot) {
+                out.send(self.to(successor), message);
+            }
+        }
+    }
+}
