@@ -80,7 +80,7 @@ impl Tally {
         self.judgement.is_plain()
     }
 
-    /// Of whom how many bytes are held.
+    /// How many bytes the client holds of what each replica said.
     pub(crate) fn held(&self) -> impl Iterator<Item = (ReplicaId, usize)> {
         self.told.iter().map(|(from, outcome)| (*from, bytes_of(outcome)))
     }

@@ -66,7 +66,7 @@ impl Waiting {
         done
     }
 
-    /// Whoever waits for a number waits no longer. The number stays outstanding.
+    /// The application waits no longer for a number, which stays outstanding.
     pub fn dismiss(&mut self, number: u64) -> Option<Completion> {
         self.numbers.get_mut(number)?.done.take()
     }

@@ -177,7 +177,7 @@ fn what_only_the_protocols_client_judges_is_cancelled_too() {
     let end = answer.recv_timeout(PATIENCE).expect("told");
     assert_eq!(end, Err(RequestError::Cancelled));
     core.look(|script| script.given_up.contains(&number).then_some(()));
-    // What comes of it all the same, nobody is told.
+    // The group executes it all the same; the client tells nobody.
     core.settle(number, Outcome::Done(Bytes::from_static(b"late")));
     let id = proxy.asynchronous("next", Kind::Ordered, Listener(told));
     core.settle(core.number("next"), Outcome::Done(Bytes::from_static(b"7")));

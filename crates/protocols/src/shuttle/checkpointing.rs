@@ -53,7 +53,7 @@ impl<M: Mode> Shuttle<M> {
     /// The last full replica has the signatures of all once its own comes back.
     fn to_next_full(&self) -> To {
         let last = self.is_last_full();
-        self.to(if last { self.me } else { ReplicaId(self.me.0 + 1) })
+        To::One(if last { self.me } else { ReplicaId(self.me.0 + 1) })
     }
 
     /// This replica's mark, if those before it have marked the same.

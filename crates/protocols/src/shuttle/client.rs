@@ -9,7 +9,7 @@
 //! Sending, and sending again, is as for other protocols, so the core of those is inside; it counts
 //! what is final. Reads are ordered: what full replicas have executed may not be done.
 //!
-//! Memory: of each replica the last [`SLOTS_MAX`] vouchers, with at most [`WHOLE_BYTES_MAX`] of
+//! Memory: of each replica the last [`SLOTS_MAX`] vouchers, with at most [`HELD_BYTES_MAX`] of
 //! replies.
 
 use super::told::{Came, Told};
@@ -30,7 +30,7 @@ use pentarchy_core::wire::Wire as _;
 const SLOTS_MAX: usize = 64;
 
 /// Replies of one replica that a client holds, as they came.
-const WHOLE_BYTES_MAX: usize = CLIENT_REPLIES_BYTES_MAX;
+const HELD_BYTES_MAX: usize = CLIENT_REPLIES_BYTES_MAX;
 
 /// What one replica says of a slot.
 struct Voucher {
@@ -89,7 +89,7 @@ impl ShuttleClient {
         let bytes = if replies.is_empty() { 0 } else { bytes.len() };
         own.entry(slot).or_insert(Voucher { history, results, replies, bytes });
         while own.len() > SLOTS_MAX
-            || own.values().map(|it| it.bytes).sum::<usize>() > WHOLE_BYTES_MAX
+            || own.values().map(|it| it.bytes).sum::<usize>() > HELD_BYTES_MAX
         {
             own.pop_first();
         }

@@ -10,10 +10,6 @@ use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Delay, Effects, To};
 
 impl<M: Mode> Shuttle<M> {
-    pub(super) const fn to(&self, id: ReplicaId) -> To {
-        To::One(id)
-    }
-
     /// Whether nothing is under way that a link could have lost.
     fn is_level(&self) -> bool {
         let is_marked = self.marks.due.first().is_none_or(|slot| *slot > self.done);
@@ -37,7 +33,7 @@ impl<M: Mode> Shuttle<M> {
         self.sent_again = SentAgain::default();
         if !self.is_head() {
             for envelope in self.queue.tick(RESEND_MESSAGES_MAX, RESEND_BYTES_MAX) {
-                out.send(self.to(ReplicaId(0)), Message::Forward(envelope));
+                out.send(To::One(ReplicaId(0)), Message::Forward(envelope));
             }
         }
         if self.is_level() {
@@ -50,7 +46,7 @@ impl<M: Mode> Shuttle<M> {
 
     pub(super) fn say_level(&self, id: ReplicaId, out: &mut Effects<Self>) {
         let (ordered, done, stable) = (self.log.ordered(), self.done, self.stable.slot);
-        out.send(self.to(id), Message::Level(Level { ordered, done, stable }));
+        out.send(To::One(id), Message::Level(Level { ordered, done, stable }));
     }
 
     /// Whether so many more bytes may be sent again before the next tick. One message may be
@@ -74,7 +70,7 @@ impl<M: Mode> Shuttle<M> {
             return;
         }
         if level.stable < self.stable.slot && self.may_send_again(0) {
-            out.send(self.to(author), Message::Stable(self.stable.clone()));
+            out.send(To::One(author), Message::Stable(self.stable.clone()));
         }
         if is_behind {
             return self.send_orders(level.ordered, out);
@@ -103,7 +99,7 @@ impl<M: Mode> Shuttle<M> {
                 return;
             }
             if let Some((successor, message)) = self.passing(slot) {
-                out.send(self.to(successor), message);
+                out.send(To::One(successor), message);
             }
         }
     }

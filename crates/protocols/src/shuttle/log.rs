@@ -92,7 +92,9 @@ impl<M: Mode> Log<M> {
 
     /// The slots behind this one.
     pub fn behind(&self, slot: Slot) -> impl Iterator<Item = &Entry<M>> {
-        self.entries.iter().filter(move |entry| entry.order.slot > slot)
+        let first = slot.0.saturating_sub(self.base.0);
+        let first = usize::try_from(first).unwrap_or(usize::MAX).min(self.entries.len());
+        self.entries.range(first..)
     }
 
     /// Orders the next slot.

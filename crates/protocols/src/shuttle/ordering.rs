@@ -5,7 +5,7 @@ use super::message::{Message, Order};
 use super::mode::Mode;
 use super::record::Record;
 use super::replica::{Phase, Shuttle};
-use super::statements::{digest_of, extend};
+use super::statements::digest_of;
 use super::told::{Came, Told};
 use crate::common::clock::is_ahead;
 use alloc::collections::BTreeSet;
@@ -20,6 +20,7 @@ use pentarchy_core::ports::client::{Outcome, Reply};
 use pentarchy_core::ports::replica::slot_results::Results;
 use pentarchy_core::ports::replica::{Output, replying};
 use pentarchy_core::protocol::{Effects, To};
+use pentarchy_core::succession::longer_history;
 use pentarchy_core::wire::Wire as _;
 
 /// A client's results in a slot that are longer than this are told by their digest alone. Its
@@ -38,7 +39,7 @@ impl<M: Mode> Shuttle<M> {
             let items: Vec<Item> = items.into_iter().filter_map(whole).collect();
             let proposal = Arc::new(Proposal::new(self.now, items));
             let slot = self.log.ordered().next();
-            let history = extend(&self.log.history(), &proposal.digest());
+            let history = longer_history(&self.log.history(), &proposal.digest());
             let order = Order { slot, proposal, history, results: None, tags: Vec::new() };
             self.order(Arc::new(order), out);
         }
@@ -98,7 +99,7 @@ impl<M: Mode> Shuttle<M> {
                 break;
             }
             let order = first.remove();
-            if extend(&self.log.history(), &order.proposal.digest()) != order.history {
+            if longer_history(&self.log.history(), &order.proposal.digest()) != order.history {
                 self.accuse_predecessor("what it orders does not follow from what it ordered", out);
                 break;
             }

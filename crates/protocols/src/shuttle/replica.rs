@@ -20,7 +20,7 @@ use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output, replying, slot_results, wedging};
 use pentarchy_core::protocol::{
-    Authority, Effects, Event, Protocol, Reject, Rules, Setup, Status, Tuning,
+    Authority, Effects, Event, Protocol, Reject, Rules, Setup, Status, To, Tuning,
 };
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::Envelope;
@@ -266,7 +266,7 @@ impl<M: Mode> Shuttle<M> {
     ) {
         // A witness does not know what is settled, so it cannot tell what to wait for.
         if !self.is_full(self.me) {
-            return out.send(self.to(ReplicaId(0)), Message::Forward(envelope));
+            return out.send(To::One(ReplicaId(0)), Message::Forward(envelope));
         }
         let (added, displaced) = if passed_on {
             self.queue.add_passed_on(envelope.clone(), settled)

@@ -6,20 +6,8 @@ use pentarchy_core::ids::Slot;
 use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::slot_results::Results;
+use pentarchy_core::succession::{Mark, empty_history};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
-
-/// The history with which an epoch begins: the name of the state that it begins with.
-#[must_use]
-pub fn beginning(base: Base) -> Digest {
-    Hasher::new("shuttle beginning").u64(base.slot.0).digest(&base.state).finish()
-}
-
-/// The history that orders a batch behind another history. So a history names all that was ordered
-/// up to its last slot, and two that differ in one slot differ in all behind it.
-#[must_use]
-pub fn extend(history: &Digest, batch: &Digest) -> Digest {
-    Hasher::new("shuttle history").digest(history).digest(batch).finish()
-}
 
 /// What a replica says that has ordered this history: the same for each author and in both
 /// directions. The domain names group, epoch and configuration, so that it counts nowhere else.
@@ -30,13 +18,11 @@ pub fn order_statement(domain: &Domain, slot: Slot, history: &Digest) -> Digest 
     domain.statement("shuttle order").u64(slot.0).digest(history).finish()
 }
 
-/// What full replicas sign at a checkpoint.
+/// What full replicas sign at a checkpoint. The authority checks the same statement.
 #[must_use]
 pub fn mark_statement(domain: &Domain, slot: Slot, marked: &Marked) -> Digest {
-    let mut statement = domain.statement("shuttle mark");
-    statement.u64(slot.0);
-    marked.cover(&mut statement);
-    statement.finish()
+    let Marked { state, history } = *marked;
+    Mark { base: Base { slot, state }, history }.statement(domain)
 }
 
 /// What came of a slot, for all clients.
@@ -61,7 +47,7 @@ pub struct Marked {
 
 impl Vouched for Marked {
     fn initial(base: Base) -> Self {
-        Self { state: base.state, history: beginning(base) }
+        Self { state: base.state, history: empty_history(base) }
     }
     fn state(&self) -> Digest {
         self.state

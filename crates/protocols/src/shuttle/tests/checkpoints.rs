@@ -1,7 +1,7 @@
 //! Checkpoints, and how much is ordered behind them.
 
 use super::super::Marked;
-use super::super::statements::{extend, mark_statement};
+use super::super::statements::mark_statement;
 use super::order::{batch, first};
 use super::{Group, Keys, Macs, Message, Order, Shuttle, all, sign};
 use crate::common::certificate::CheckpointProof;
@@ -13,6 +13,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Protocol as _, Reject};
+use pentarchy_core::succession::longer_history;
 
 const S4: Slot = Slot(4);
 
@@ -44,7 +45,7 @@ fn what_is_not_done_is_not_marked() {
         for time in 2..=5 {
             group.say(0, 1, Message::Order(Arc::new(order.clone())));
             let proposal = batch(time);
-            let history = extend(&order.history, &proposal.digest());
+            let history = longer_history(&order.history, &proposal.digest());
             order = Order { slot: order.slot.next(), proposal, history, ..order };
         }
         let cut = |_: ReplicaId, to: ReplicaId, _: &Message<Macs>| to != ReplicaId(2);
@@ -87,7 +88,7 @@ fn who_marks_another_state_is_accused() {
     for time in 2..=5 {
         group.say(0, 1, Message::Order(Arc::new(order.clone())));
         let proposal = batch(time);
-        let history = extend(&order.history, &proposal.digest());
+        let history = longer_history(&order.history, &proposal.digest());
         order = Order { slot: order.slot.next(), proposal, history, ..order };
     }
     group.run(all);
@@ -119,7 +120,7 @@ fn every_replica_limits_what_it_reports() {
             group.say(0, 1, Message::Order(Arc::new(order.clone())));
             group.run(all);
             let proposal = batch(time);
-            let history = extend(&order.history, &proposal.digest());
+            let history = longer_history(&order.history, &proposal.digest());
             order = Order { slot: order.slot.next(), proposal, history, ..order };
         }
         group.ordered()

@@ -1,7 +1,7 @@
 //! Down the chain and up again, with replicas that lie.
 
 use super::super::log::UNDER_WAY_MAX;
-use super::super::statements::{beginning, extend, order_statement};
+use super::super::statements::order_statement;
 use super::super::{Checksums, Trusting};
 use super::{Group, Keys, Macs, Message, Mode, Order, S1, S2, Timer, all, client_port, macs};
 use alloc::sync::Arc;
@@ -15,6 +15,7 @@ use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::Outcome;
 use pentarchy_core::protocol::{Protocol as _, Reject};
+use pentarchy_core::succession::{empty_history, longer_history};
 
 /// A batch of no request, one of many.
 pub fn batch(time: u64) -> Arc<Proposal> {
@@ -23,14 +24,14 @@ pub fn batch(time: u64) -> Arc<Proposal> {
 
 /// The first slot, as a liar orders it.
 pub fn first<M: Mode>(proposal: &Arc<Proposal>, tags: Vec<M::Tag>) -> Order<M> {
-    let history = extend(&beginning(Base::default()), &proposal.digest());
+    let history = longer_history(&empty_history(Base::default()), &proposal.digest());
     let results = Some(super::super::statements::digest_of(&[]));
     Order { slot: S1, proposal: proposal.clone(), history, results, tags }
 }
 
 /// The next slot behind another.
 fn next<M: Mode>(before: &Order<M>, proposal: &Arc<Proposal>) -> Order<M> {
-    let history = extend(&before.history, &proposal.digest());
+    let history = longer_history(&before.history, &proposal.digest());
     let slot = before.slot.next();
     Order { slot, history, proposal: proposal.clone(), ..before.clone() }
 }

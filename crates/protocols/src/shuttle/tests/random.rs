@@ -2,7 +2,7 @@
 //! them lie. Whatever a client believes, each correct replica has ordered by then, with the result
 //! that a correct one has; and no two correct replicas order two histories.
 
-use super::super::statements::{extend, order_statement};
+use super::super::statements::order_statement;
 use super::super::told::Came;
 use super::super::{Checksums, Told, Trusting};
 use super::order::batch;
@@ -16,6 +16,7 @@ use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{self as client_port, Outcome, Reply, ToClient};
 use pentarchy_core::ports::replica::slot_results::Results;
+use pentarchy_core::succession::longer_history;
 use pentarchy_core::wire::Wire as _;
 
 struct Rng(u64);
@@ -122,7 +123,7 @@ impl<M: Mode> World<M> {
             && self.rng.percent(20)
         {
             let proposal = batch(self.rng.below(3));
-            let history = extend(&before, &proposal.digest());
+            let history = longer_history(&before, &proposal.digest());
             let order = Order { history, proposal, ..Order::clone(order) };
             let changed = self.group.authentic(verified.author, Message::Order(Arc::new(order)));
             return self.group.deliver_or_refuse(to, changed);
