@@ -13,7 +13,7 @@ use pentarchy_core::auth::Verifier as _;
 use pentarchy_core::counter::{Position, Refused};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{self, Epochs};
-use pentarchy_core::erased::{CoreEvent, ReplicaCore};
+use pentarchy_core::erased::{CoreEvent, Incoming, ReplicaCore};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{
     ClientId, Epoch, Incarnation, Millis, Node, ReplicaId, ReplicaSet, Slot,
@@ -403,14 +403,24 @@ impl<'f> ReplicaNode<'f> {
     /// One line for traces about a message in its encoding.
     #[must_use]
     pub fn describe_wire(&self, wire: &Bytes) -> String {
-        let open = || self.core().open(&self.keys(), self.id, wire);
-        let opened = match self.crypto.real() {
-            Some(all) => all.uncounted(open),
-            None => open(),
-        };
-        match opened {
+        match self.open(self.id, wire) {
             Ok(incoming) => self.core().describe(&incoming),
             Err(why) => format!("{} bytes that are {}", wire.len(), why.name()),
+        }
+    }
+
+    /// Of which kind a message is, if the core takes it for genuine when it comes from there.
+    #[must_use]
+    pub fn kind_of(&self, from: ReplicaId, wire: &Bytes) -> Option<&'static str> {
+        self.open(from, wire).ok().map(|incoming| incoming.kind())
+    }
+
+    /// Opens a message as its core would, uncounted.
+    fn open(&self, from: ReplicaId, wire: &Bytes) -> Result<Incoming, Reject> {
+        let open = || self.core().open(&self.keys(), from, wire);
+        match self.crypto.real() {
+            Some(all) => all.uncounted(open),
+            None => open(),
         }
     }
 

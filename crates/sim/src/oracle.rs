@@ -185,12 +185,16 @@ impl Oracle {
             Observation::Stable { slot, state } | Observation::Fetching { slot, state } => {
                 self.justified.stable(replica, *slot, *state)?;
                 self.checkpoints.state(replica, *slot, *state, Source::Vouched)?;
+                if matches!(seen, Observation::Fetching { .. }) {
+                    self.checkpoints.fetches(replica, *slot)?;
+                }
             }
             Observation::Installed { slot, state } => {
                 self.transfers += 1;
                 self.speculation.reset(replica);
                 self.agreement.installed(replica, *slot);
                 self.handover.installed(replica, *slot);
+                self.checkpoints.installed(replica, *slot);
                 self.checkpoints.state(replica, *slot, *state, Source::Installed)?;
             }
             Observation::Entered { view, reason } => {
@@ -274,6 +278,7 @@ impl Oracle {
         self.promises.in_epoch(replica, membership.epoch);
         self.reads.began(replica, membership);
         self.deposition.begins(replica);
+        self.checkpoints.begins(replica);
         audit.note(membership.epoch.0, 33, u64::from(replica.0), &state.0);
         self.configurations.began(replica, membership)?;
         self.handover.began(replica, membership)?;
@@ -353,6 +358,7 @@ impl Oracle {
         self.promises.restarted(replica);
         self.reads.restarted(replica);
         self.deposition.begins(replica);
+        self.checkpoints.begins(replica);
         self.handover.restarted(replica);
     }
 
@@ -365,6 +371,7 @@ impl Oracle {
         self.promises.in_epoch(replica, epoch);
         self.reads.resumed(replica, epoch, view);
         self.deposition.begins(replica);
+        self.checkpoints.begins(replica);
         self.handover.resumed(replica, epoch, slot);
         self.at_most_once.resumed(replica, slot);
         self.events_told.resumed(replica);

@@ -17,9 +17,11 @@ use pentarchy_core::protocol::{Rules, Timeouts, Tuning};
 
 mod allowed;
 mod changes;
+mod disturbance;
 mod forks;
 mod habits;
 mod installs;
+mod late;
 mod losses;
 mod reads;
 mod refreshes;
@@ -27,6 +29,7 @@ mod rifts;
 mod small;
 pub mod text;
 
+pub use disturbance::{Disturbance, Failure, Target};
 pub(crate) use refreshes::AS_IT_SHOULD_BE;
 
 /// Worlds in which replicas have the store of production.
@@ -92,34 +95,6 @@ pub enum Theme {
     Minorities,
 }
 
-/// Whom a disturbance hits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Target {
-    /// The primary of the highest view that a correct replica is in at that moment.
-    Primary,
-    /// This one.
-    Replica(ReplicaId),
-}
-
-/// Why a replica ends that has a disk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Failure {
-    /// Its power fails.
-    Power,
-    /// A write or a sync fails; what it was to write is lost.
-    Disk,
-    /// There is no room on the disk, until it starts again.
-    Full,
-    /// Its power fails, and when it is back a bit of what is on the disk has flipped: if no more
-    /// than `f` have lost their memory then.
-    Rot,
-    /// The same, with one of the last writes that were synced: it is found in another place.
-    Misdirected,
-    /// Its power fails, and its disk is put back from a copy that is made now: if the others have
-    /// seen what it said since then.
-    PutBack,
-}
-
 /// How long disks take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskOptions {
@@ -133,96 +108,6 @@ pub struct DiskOptions {
     pub slow_us: Micros,
     /// Of a million stable checkpoints, how many cut off power while the log is cut.
     pub stop_at_stable_ppm: u32,
-}
-
-/// What happens to the group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Disturbance {
-    /// A replica stops for good, if that does not make more than `f` faulty ones.
-    Crash(Target),
-    /// A replica loses its memory, if that does not make more than `f` faulty ones, and starts
-    /// again after a while.
-    Restart(Target, Micros),
-    /// A correct replica ends after so many more writes, syncs and sends, and starts again after a
-    /// while with what it had synced.
-    Stop {
-        /// Which.
-        target: Target,
-        /// Why.
-        failure: Failure,
-        /// Crash points that it survives.
-        points: u64,
-        /// How long it is away.
-        lasts: Micros,
-    },
-    /// The same for all correct replicas together, each at another moment.
-    Blackout {
-        /// Crash points that each survives.
-        points: u64,
-        /// How long they are away.
-        lasts: Micros,
-    },
-    /// A replica does nothing for a while and then goes on with all that has come.
-    Pause(Target, Micros),
-    /// A replica is cut off from the others for a while.
-    Isolate {
-        /// Which.
-        target: Target,
-        /// It hears the others nevertheless.
-        hears: bool,
-        /// Clients cannot reach it either.
-        clients: bool,
-        /// For how long.
-        lasts: Micros,
-    },
-    /// The group falls into two parts for a while.
-    Split {
-        /// One part, by places: copies of one replica may be in different ones.
-        part: ReplicaSet,
-        /// The other part's messages arrive.
-        one_way: bool,
-        /// For how long.
-        lasts: Micros,
-    },
-    /// The group falls into several parts for a while.
-    Partition {
-        /// Who is where.
-        parts: Parts,
-        /// For how long.
-        lasts: Micros,
-    },
-    /// A replica's counters do not answer any more, if that does not make more than `f` faulty
-    /// replicas. It ends when it notices, and comes back with others.
-    CounterDies(Target),
-    /// A replica's clock is set ahead.
-    ClockJump(Target, u64),
-    /// Administrators want all members to have new keys. How they go about it, this number says.
-    Refresh(u64),
-}
-
-impl Disturbance {
-    /// Its name, for summaries.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Crash(_) => "crash",
-            Self::Restart(..) => "restart",
-            Self::Stop { failure: Failure::Power, .. } => "stop",
-            Self::Stop { failure: Failure::Disk, .. } => "disk_fails",
-            Self::Stop { failure: Failure::Full, .. } => "disk_full",
-            Self::Stop { failure: Failure::Rot, .. } => "disk_rots",
-            Self::Stop { failure: Failure::Misdirected, .. } => "disk_misdirects",
-            Self::Stop { failure: Failure::PutBack, .. } => "disk_put_back",
-            Self::Blackout { .. } => "blackout",
-            Self::Pause(..) => "pause",
-            Self::Isolate { .. } => "isolate",
-            Self::Split { .. } => "split",
-            Self::Partition { .. } => "partition",
-            Self::CounterDies(_) => "counter_dies",
-            Self::ClockJump(..) => "clock_jump",
-            Self::Refresh(_) => "refresh",
-        }
-    }
 }
 
 /// Everything that a seed decides.
@@ -255,6 +140,9 @@ pub struct Options {
     /// Who hears what before that, as a number that [`Hearing`](crate::hearing::Hearing) draws it
     /// from; all hear all if it is 0.
     pub hearing: u64,
+    /// One above the place of a replica that hears of checkpoints only while it changes views; 0 if
+    /// there is none.
+    pub late_checkpoints: u16,
     /// How far clocks are apart.
     pub skew_ms: u64,
     /// How much faster than others a clock may run before everything heals, in millionths.
@@ -329,6 +217,9 @@ impl Options {
         }
         options.draw_judging(&mut Rng::new(services.next_u64().rotate_left(47)));
         options.draw_stops_at_checkpoints(&mut Rng::new(services.next_u64().rotate_left(53)));
+        if config.faults && !config.hostile_only && !rules.pillars {
+            options.draw_late(&mut Rng::new(services.next_u64().rotate_left(59)));
+        }
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.
             options.byzantine.clear();
@@ -363,6 +254,7 @@ impl Options {
             timeouts: config.timeouts,
             network: NetworkOptions { latency_us: 50, jitter_us: 100, ..NetworkOptions::default() },
             hearing: 0,
+            late_checkpoints: 0,
             skew_ms: 0,
             drift_ppm: 0,
             means: draw_means(rng, rules),
@@ -420,7 +312,7 @@ impl Options {
             self.draw_disturbances(rng);
             self.draw_restarts(rng);
             self.draw_stops(rng);
-            self.draw_late(rng);
+            self.draw_late_crash(rng);
             // From a stream of its own, so that nothing else of a world depends on it.
             self.workload.gives_up_ppm = draw_impatience(&mut Rng::new(rng.clone().next_u64()));
         }
@@ -694,7 +586,7 @@ impl Options {
 
     /// Some worlds in which the primary fails for good when everything else is well: only those who
     /// wait for it can notice.
-    fn draw_late(&mut self, rng: &mut Rng) {
+    fn draw_late_crash(&mut self, rng: &mut Rng) {
         if rng.percent(75) {
             return;
         }

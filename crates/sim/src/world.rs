@@ -35,6 +35,7 @@ mod clients;
 mod confirms;
 mod disturb;
 mod factory;
+mod late;
 mod lives;
 pub mod log;
 mod replicas;
@@ -125,6 +126,12 @@ struct Replica<'a> {
     timers: BTreeMap<TimerKey, Armed>,
     round_at: Option<Micros>,
     paused_until: Micros,
+    /// Until then it hears nothing but what is about checkpoints.
+    deaf_until: Micros,
+    /// What it is to hear when it changes views.
+    withheld: Vec<(Address, Packet)>,
+    /// When it hears or heard some of that.
+    released_at: Micros,
     crashed: bool,
     /// It is going to start again.
     returns: bool,
@@ -333,6 +340,9 @@ impl<'a> World<'a> {
                 timers: BTreeMap::new(),
                 round_at: None,
                 paused_until: 0,
+                deaf_until: 0,
+                withheld: Vec::new(),
+                released_at: 0,
                 crashed: false,
                 returns: false,
                 behind: false,

@@ -206,10 +206,13 @@ fn whatever_a_client_did_not_sign_is_not_executed_whoever_checks_it() {
     };
     // Of either pillar: their names are points of a curve, which is as good as chance.
     let honest: Vec<_> = (60..66).map(|seed| speak(seed, &|_| false)).collect();
-    let mut liars: Vec<_> = (70..76).map(|seed| speak(seed, &|number| number == SENT)).collect();
     let executed = |status: &Json| status.number("/requests");
     cluster.await_status(&client, 0, |status| executed(status) == 6 * SENT);
-    assert!(liars.iter_mut().all(is_closed));
+    // One after the other: a pillar checks so many at a time, and what a liar signed may be executed
+    // if its forgery is in the next lot.
+    for seed in 70..76 {
+        assert!(is_closed(&mut speak(seed, &|number| number == SENT)));
+    }
     cluster.await_status(&client, 0, |status| {
         assert_eq!(executed(status), 6 * SENT);
         assert_eq!(status.number("/queues/waiting_envelopes/used"), 0);

@@ -1,4 +1,5 @@
-//! Equal slots, equal states: whatever correct replicas compute, vouch for or install.
+//! Equal slots, equal states: whatever correct replicas compute, vouch for or install. And who has
+//! installed a state fetches no earlier one.
 
 use super::{Broken, Verdict};
 use pentarchy_core::digest::Digest;
@@ -28,6 +29,8 @@ pub enum Source {
 pub struct Checkpoints {
     states: BTreeMap<Slot, (Digest, ReplicaId, Source)>,
     stable: Slot,
+    /// What each replica has installed last in its life and epoch.
+    installed: BTreeMap<ReplicaId, Slot>,
 }
 
 impl Checkpoints {
@@ -53,6 +56,30 @@ impl Checkpoints {
         let detail =
             format!("at {slot} {who} has {first} ({how:?}), {replica} {state} ({source:?})");
         Err(Broken::new(PROPERTY, detail))
+    }
+
+    /// A correct replica has installed the state of a slot.
+    pub fn installed(&mut self, replica: ReplicaId, slot: Slot) {
+        self.installed.insert(replica, slot);
+    }
+
+    /// A replica begins another life or epoch, with a state that may be an earlier one.
+    pub fn begins(&mut self, replica: ReplicaId) {
+        self.installed.remove(&replica);
+    }
+
+    /// A correct replica asks others for the state of a slot.
+    ///
+    /// # Errors
+    /// If it has installed a later one.
+    pub fn fetches(&self, replica: ReplicaId, slot: Slot) -> Verdict {
+        match self.installed.get(&replica) {
+            Some(installed) if slot < *installed => {
+                let detail = format!("{replica} goes back from the state at {installed} to {slot}");
+                Err(Broken::new(PROPERTY, detail))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A correct replica says that its own state is wrong.
@@ -87,5 +114,17 @@ mod tests {
         }
         assert!(checker.diverged(ReplicaId(2), Slot(4)).is_err());
         assert_eq!(checker.stable(), Slot(4));
+    }
+
+    #[test]
+    fn who_has_installed_a_state_fetches_no_earlier_one() {
+        let mut checker = Checkpoints::default();
+        checker.fetches(ReplicaId(1), Slot(4)).unwrap();
+        checker.installed(ReplicaId(1), Slot(8));
+        checker.fetches(ReplicaId(1), Slot(8)).unwrap();
+        checker.fetches(ReplicaId(2), Slot(4)).unwrap();
+        assert!(checker.fetches(ReplicaId(1), Slot(4)).is_err());
+        checker.begins(ReplicaId(1));
+        checker.fetches(ReplicaId(1), Slot(4)).unwrap();
     }
 }

@@ -109,6 +109,7 @@ const FIELDS: &[Field] = &[
     field!("slow_links", 0..=PPM, network.slow_links),
     field!("slow_link_us", 0..=HOUR_US, network.slow_link_us),
     field!("hearing", 0..=PPM, hearing),
+    field!("late_checkpoints", 0..=Parts::PLACES_MAX as u64, late_checkpoints),
     field!("skew_ms", 0..=600_000, skew_ms),
     field!("drift_ppm", 0..=PPM, drift_ppm),
     field!("round_us", 0..=HOUR_US, round_us),
@@ -211,6 +212,7 @@ impl Options {
             timeouts: Timeouts::default(),
             network: NetworkOptions { latency_us: 100, ..NetworkOptions::default() },
             hearing: 0,
+            late_checkpoints: 0,
             skew_ms: 0,
             drift_ppm: 0,
             means: Means::Signature,
@@ -314,7 +316,9 @@ pub(crate) fn disturbance_text(disturbance: Disturbance) -> String {
         }
         Disturbance::Blackout { points, lasts } => format!("{name}({points},{lasts})"),
         Disturbance::Restart(target, after) => format!("{name}({},{after})", target_text(target)),
-        Disturbance::Pause(target, lasts) => format!("{name}({},{lasts})", target_text(target)),
+        Disturbance::Pause(target, lasts) | Disturbance::Deafen(target, lasts) => {
+            format!("{name}({},{lasts})", target_text(target))
+        }
         Disturbance::Isolate { target, hears, clients, lasts } => {
             let (target, hears, clients) =
                 (target_text(target), u8::from(hears), u8::from(clients));
@@ -459,40 +463,6 @@ impl Options {
     }
 }
 
-impl Disturbance {
-    /// The one replica that it hits, if there is one.
-    #[must_use]
-    pub const fn target(self) -> Option<Target> {
-        match self {
-            Self::Crash(target)
-            | Self::CounterDies(target)
-            | Self::Restart(target, _)
-            | Self::Stop { target, .. }
-            | Self::Pause(target, _)
-            | Self::Isolate { target, .. }
-            | Self::ClockJump(target, _) => Some(target),
-            Self::Split { .. }
-            | Self::Partition { .. }
-            | Self::Blackout { .. }
-            | Self::Refresh(_) => None,
-        }
-    }
-
-    /// For how long it lasts, if it ends by itself.
-    pub const fn lasts(&mut self) -> Option<&mut u64> {
-        match self {
-            Self::Restart(_, lasts)
-            | Self::Stop { lasts, .. }
-            | Self::Blackout { lasts, .. }
-            | Self::Pause(_, lasts)
-            | Self::Isolate { lasts, .. }
-            | Self::Split { lasts, .. }
-            | Self::Partition { lasts, .. } => Some(lasts),
-            Self::Crash(_) | Self::CounterDies(_) | Self::ClockJump(..) | Self::Refresh(_) => None,
-        }
-    }
-}
-
 fn read_number(text: &str, least: u64, most: u64) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| (least..=most).contains(number));
     number.ok_or_else(|| format!("{text:?} is not a number from {least} to {most}"))
@@ -626,6 +596,7 @@ impl<'a> Call<'a> {
             }
             "restart" => (Disturbance::Restart(self.target()?, self.number(1, HOUR_US)?), 2),
             "pause" => (Disturbance::Pause(self.target()?, self.number(1, HOUR_US)?), 2),
+            "deafen" => (Disturbance::Deafen(self.target()?, self.number(1, HOUR_US)?), 2),
             "isolate" => {
                 let (target, lasts) = (self.target()?, self.number(3, HOUR_US)?);
                 let (hears, clients) = (self.flag(1)?, self.flag(2)?);

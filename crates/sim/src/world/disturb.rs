@@ -38,6 +38,10 @@ impl World<'_> {
                 let replica = &mut self.replicas[index];
                 replica.paused_until = replica.paused_until.max(until);
             }
+            Disturbance::Deafen(target, lasts) => {
+                let index = self.resolve(target);
+                self.replicas[index].deaf_until = self.now + lasts;
+            }
             Disturbance::Isolate { target, hears, clients, lasts } => {
                 let id = ReplicaId(self.resolve(target) as u16);
                 let from = ReplicaSet::from_iter([id]);
@@ -169,6 +173,7 @@ impl World<'_> {
             | Disturbance::Restart(target, _)
             | Disturbance::Stop { target, .. }
             | Disturbance::Pause(target, _)
+            | Disturbance::Deafen(target, _)
             | Disturbance::Isolate { target, .. }
             | Disturbance::ClockJump(target, _) => self.place(self.resolve(target)),
             Disturbance::Split { .. }
@@ -201,6 +206,7 @@ impl World<'_> {
         let disks = self.replicas.iter().filter_map(|replica| replica.node.kept());
         disks.for_each(|mut disk| disk.make_room());
         self.healed = true;
+        (0..self.replicas.len()).for_each(|index| self.release(index));
         self.connect_all()
     }
 }

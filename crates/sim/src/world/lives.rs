@@ -19,7 +19,7 @@ use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::service::Service;
 use pentarchy_machine::{self as machine, Beginning};
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::kept::Past;
+use pentarchy_storage::kept::{Job, Past};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -358,7 +358,23 @@ impl<'a> World<'a> {
     /// A checkpoint became stable at a replica, whose log is to be cut.
     fn on_stable(&mut self, index: usize) {
         let stop_ppm = self.options.disk.stop_at_stable_ppm;
-        if stop_ppm > 0 && !self.healed && self.rng.chance(stop_ppm) {
+        if stop_ppm == 0 || self.healed {
+            return;
+        }
+        let late = usize::from(self.options.late_checkpoints);
+        if late > 0 {
+            // It is about to write once more what is to stay.
+            let is_meant = late == index + 1 && self.is_changing_views(index);
+            if is_meant && self.rng.chance(stop_ppm) {
+                let lasts = self.rng.below(600_000);
+                self.stop(index, Failure::Power, 0, lasts);
+                if let Some(mut kept) = self.replicas[index].node.kept() {
+                    kept.begin(Job::Log);
+                    kept.survives("stable");
+                }
+                self.look_whether_dead(index);
+            }
+        } else if self.rng.chance(stop_ppm) {
             let (points, lasts) = (self.rng.below(STEPS_INTO_EPOCH), self.rng.below(600_000));
             self.stop(index, Failure::Power, points, lasts);
         }

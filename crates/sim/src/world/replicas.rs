@@ -58,6 +58,9 @@ impl World<'_> {
             self.schedule(heard_at, Happening::Arrive { from, to, packet });
             return Ok(());
         }
+        if self.hears_later(index, from, &packet) {
+            return Ok(());
+        }
         self.audit.note(self.now, packet.kind(), u64::from(id.0), packet.bytes());
         let replica = &mut self.replicas[index];
         if let Some(adversary) = &mut replica.adversary
@@ -263,6 +266,7 @@ impl World<'_> {
         self.look_whether_dead(index);
         self.look_whether_level(index);
         self.look_whether_to_strike(index, ended, stable);
+        self.release(index);
         self.look_whether_it_moves_on(index, asks)?;
         self.look_whether_within_bounds(index, load)
     }
