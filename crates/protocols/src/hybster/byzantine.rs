@@ -13,6 +13,7 @@
 //! | `view-change-junk` | comes from a view that it never opened, with batches that it made up |
 //! | `new-view` | as primary: any quorum of VIEW-CHANGEs (`choice`: the set) |
 //! | `new-view-bare` | the same, without acknowledgements |
+//! | `new-view-own` | the same, with its own one only |
 //! | `new-view-stale` | VIEW-CHANGEs for a lower view |
 //! | `new-view-again` | an own NEW-VIEW that was kept from some, late |
 //! | `ask-of-other` | the request for a view of one other, which the rest may lack |
@@ -28,12 +29,14 @@
 
 use super::certificate::{Entry, NewView, ViewChange, ViewChanges};
 use super::message::{Message, Shared};
+use super::statements::acknowledge_statement;
 use crate::common::counters::certificate::{CertifiedViewChange, Header, Opened, Prepared, Start};
 use crate::common::counters::liar::{HeardOpening, Liar};
 use crate::common::lies::keep;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use pentarchy_core::Bytes;
@@ -153,6 +156,7 @@ impl Byzantine {
         for set in self.liar.quorums(view) {
             told.add(lies, "new-view", view, Slot(0), set);
             told.add(lies, "new-view-bare", view, Slot(0), set);
+            told.add(lies, "new-view-own", view, Slot(0), set);
         }
         for set in self.liar.quorums(View(view.0 - 1)) {
             told.add(lies, "new-view-stale", view, Slot(0), set);
@@ -163,9 +167,10 @@ impl Byzantine {
     fn compose(&self, lie: &Lie, hand: &dyn Hand) -> Option<Message> {
         let Lie { kind, view, choice, .. } = *lie;
         Some(match kind {
-            "new-view" => self.new_view(view, view, choice, true),
-            "new-view-bare" => self.new_view(view, view, choice, false),
-            "new-view-stale" => self.new_view(view, View(view.0 - 1), choice, true),
+            "new-view" | "new-view-bare" | "new-view-own" => {
+                self.new_view(kind, (view, view), choice, hand)
+            }
+            "new-view-stale" => self.new_view(kind, (view, View(view.0 - 1)), choice, hand),
             "enter" => Message::Enter { view, opening: self.liar.openings.get(&view)?.digest },
             "acknowledge" => Message::Acknowledge { view },
             "view-changes" => {
@@ -278,12 +283,21 @@ impl Byzantine {
         self.liar.run_of_prepares(of, after, end)
     }
 
-    fn new_view(&self, view: View, of: View, set: u64, acknowledged: bool) -> Message {
+    fn new_view(&self, kind: &str, (view, of): (View, View), set: u64, hand: &dyn Hand) -> Message {
         let changes = ViewChanges { view, members: self.liar.members(of, set) };
         let origin = changes.origin();
-        let of_origin = (origin, ReplicaId(0))..=(origin, ReplicaId(u16::MAX));
-        let known = self.acknowledgements.range(of_origin).filter(|_| acknowledged);
-        let acknowledgements = known.map(|((_, id), signature)| (*id, *signature)).collect();
+        let acknowledgements = match kind {
+            "new-view-bare" => Vec::new(),
+            "new-view-own" => {
+                let statement = acknowledge_statement(&self.liar.membership.domain(), origin);
+                vec![(self.liar.me, Signature(hand.sign(&statement)))]
+            }
+            _ => {
+                let of_origin = (origin, ReplicaId(0))..=(origin, ReplicaId(u16::MAX));
+                let known = self.acknowledgements.range(of_origin);
+                known.map(|((_, id), signature)| (*id, *signature)).collect()
+            }
+        };
         Message::NewView(Arc::new(NewView { changes, acknowledgements }))
     }
 }

@@ -22,6 +22,7 @@
 //! | `new-view-few` | as primary: `f + 1` of them |
 //! | `new-view-stale` | VIEW-CHANGEs for a lower view |
 //! | `new-view-forged` | a quorum of which itself claims what it has no proof of |
+//! | `new-view-unproven` | the same in the last slot, and without any proof of it |
 //! | `stable-false` | a checkpoint that only it signed |
 //!
 //! And what can be told in every protocol ([`crate::common::lies`]).
@@ -144,6 +145,7 @@ impl<S: Seal> Byzantine<S> {
         for set in self.sets(view, self.quorum()) {
             self.told.add(lies, "new-view", view, Slot(0), set);
             self.told.add(lies, "new-view-forged", view, Slot(0), set);
+            self.told.add(lies, "new-view-unproven", view, Slot(0), set);
         }
         for set in self.sets(view, self.membership.quorums().weak()) {
             self.told.add(lies, "new-view-few", view, Slot(0), set);
@@ -181,7 +183,9 @@ impl<S: Seal> Byzantine<S> {
             }
             "new-view" | "new-view-few" => self.new_view(view, view, choice, None),
             "new-view-stale" => self.new_view(view, View(view.0 - 1), choice, None),
-            "new-view-forged" => self.new_view(view, view, choice, Some(hand)),
+            "new-view-forged" | "new-view-unproven" => {
+                self.new_view(view, view, choice, Some((kind, hand)))
+            }
             "stable-false" => Message::Shared(Shared::Stable(self.alone(slot, hand))),
             kind if VIEW_CHANGES.contains(&kind) => {
                 Message::ViewChange(Arc::new(self.view_change(kind, view, hand)))
@@ -246,13 +250,23 @@ impl<S: Seal> Byzantine<S> {
     }
 
     /// A NEW-VIEW of these VIEW-CHANGEs; with a hand, of which the own claims more than it may.
-    fn new_view(&self, view: View, of: View, set: u64, forge: Option<&mut dyn Hand>) -> Message<S> {
+    fn new_view(
+        &self,
+        view: View,
+        of: View,
+        set: u64,
+        forge: Option<(&str, &mut dyn Hand)>,
+    ) -> Message<S> {
         let chosen = |id: &ReplicaId| set & (1 << (id.0 % 64)) != 0;
         let ids = self.membership.ids().filter(chosen);
         let known: Vec<_> = ids.filter_map(|id| self.knows.changes.get(&(of, id))).collect();
         let mut members: Vec<Member<S>> = known.iter().map(|(member, _)| member.clone()).collect();
-        if let Some(hand) = forge {
-            self.overclaim(view, &mut members, hand);
+        let mut is_unproven = false;
+        if let Some((kind, hand)) = forge {
+            is_unproven = kind == "new-view-unproven";
+            let claimed = members.iter().flat_map(|member| &member.claims.prepared);
+            let last = claimed.map(|claim| claim.slot).max().filter(|_| is_unproven);
+            self.overclaim(view, last, &mut members, hand);
         }
         let start = Start::of(members.iter().map(|member| &*member.claims));
         let proof = |claim: &Claim| {
@@ -260,22 +274,36 @@ impl<S: Seal> Byzantine<S> {
             let votes = votes.into_iter().flatten().map(|(id, seal)| (*id, *seal));
             votes.take(self.quorum()).collect()
         };
-        let proofs = start.list.iter().flatten().map(proof).collect();
+        let mut proofs: Vec<_> = start.list.iter().flatten().map(proof).collect();
+        if is_unproven {
+            proofs.pop();
+        }
         let proven = known.iter().map(|(_, change)| &change.checkpoint);
         let checkpoint = proven.max_by_key(|proof| proof.slot);
         let checkpoint = checkpoint.unwrap_or(&self.knows.heard.checkpoint).clone();
         Message::NewView(Arc::new(NewView { view, members, checkpoint, proofs }))
     }
 
-    /// Has its own member claim another batch, voted for in the view before, in its first slot.
-    fn overclaim(&self, view: View, members: &mut [Member<S>], hand: &mut dyn Hand) {
-        let Some(own) = members.iter_mut().find(|member| member.author == self.me) else { return };
+    /// Has its own member claim another batch, voted for in the view before, in its first slot or
+    /// in this one.
+    fn overclaim(
+        &self,
+        view: View,
+        at: Option<Slot>,
+        members: &mut [Member<S>],
+        hand: &mut dyn Hand,
+    ) {
+        let Some(own) = members.iter().position(|member| member.author == self.me) else { return };
+        // Of two claims of one view the first one counts.
+        members.swap(0, own);
+        let own = &mut members[0];
         let mut claims = Claims::clone(&own.claims);
-        let slot = claims.stable.next();
+        let slot = at.unwrap_or(claims.stable.next());
         let batch = self.knows.heard.proposals.keys().next().copied().unwrap_or_default();
         let claim = Claim { slot, view: View(view.0.saturating_sub(1)), batch };
         claims.prepared.retain(|known| known.slot != slot);
-        claims.prepared.insert(0, claim);
+        claims.prepared.push(claim);
+        claims.prepared.sort_by_key(|claim| claim.slot);
         let statement = claims.statement(&self.membership.domain());
         if let Some(seal) = S::made(hand, self.membership.instance(), &statement) {
             own.seal = seal;

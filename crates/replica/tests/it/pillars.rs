@@ -208,8 +208,8 @@ fn whatever_a_client_did_not_sign_is_not_executed_whoever_checks_it() {
     let honest: Vec<_> = (60..66).map(|seed| speak(seed, &|_| false)).collect();
     let executed = |status: &Json| status.number("/requests");
     cluster.await_status(&client, 0, |status| executed(status) == 6 * SENT);
-    // One after the other: a pillar checks so many at a time, and what a liar signed may be executed
-    // if its forgery is in the next lot.
+    // One after the other: a pillar checks so many at a time, and what a liar signed may be
+    // executed if its forgery is in the next lot.
     for seed in 70..76 {
         assert!(is_closed(&mut speak(seed, &|number| number == SENT)));
     }
