@@ -321,9 +321,16 @@ impl SimDisk {
 
 /// What a crash makes of one write.
 fn lose(rng: &mut Rng, tears: bool, durable: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
-    // Mostly a crash takes all or nothing; the mixtures are what has to be survived.
-    let mode = rng.below(4);
+    // Mostly a crash takes all or nothing, or all from some byte on; the mixtures are what has to
+    // be survived.
+    let mode = rng.below(5);
     let (mut at, end) = (offset, offset + bytes.len());
+    if mode == 4 {
+        let sectors = rng.below((bytes.len() / SECTOR_BYTES) as u64 + 1) as usize * SECTOR_BYTES;
+        let torn = rng.below(bytes.len() as u64 + 1) as usize;
+        Content::write(durable, &bytes[..if tears { torn } else { sectors }], offset);
+        return;
+    }
     while at < end {
         let next = end.min((at / SECTOR_BYTES + 1) * SECTOR_BYTES);
         let whole = &bytes[at - offset..next - offset];

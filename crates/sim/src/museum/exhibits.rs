@@ -322,7 +322,7 @@ pub const EXHIBITS: &[Exhibit] = &[
 fn calm(options: &mut Options) {
     options.network = NetworkOptions { latency_us: 50, jitter_us: 100, ..Default::default() };
     (options.skew_ms, options.drift_ppm, options.busy_ppm) = (0, 0, 0);
-    options.means = Means::Signature;
+    (options.means, options.late_checkpoints) = (Means::Signature, 0);
     options.byzantine.clear();
     options.hostile.clear();
     options.disturbances.clear();

@@ -11,10 +11,15 @@ impl Options {
     pub fn is_calm(&self) -> bool {
         let NetworkOptions { latency_us, jitter_us, loss_ppm, straggle_ppm, .. } = self.network;
         let takes = latency_us + jitter_us + self.network.slow_link_us;
-        let network = takes < 10_000 && loss_ppm == 0 && straggle_ppm == 0 && self.hearing == 0;
+        let network = takes < 10_000 && loss_ppm == 0 && straggle_ppm == 0 && self.hears_all();
         let hosts = self.busy_ppm == 0 && self.skew_ms == 0 && self.drift_ppm == 0;
         let replicas = self.byzantine.is_empty() && self.disturbances.is_empty();
         network && hosts && replicas && !self.abuses_macs()
+    }
+
+    /// Whether no kind of message is kept from a replica.
+    const fn hears_all(&self) -> bool {
+        self.hearing == 0 && self.late_checkpoints == 0
     }
 
     /// Whether messages take about as long as replicas wait for a primary, and nothing else goes
@@ -23,7 +28,7 @@ impl Options {
     pub fn is_only_slow(&self) -> bool {
         let NetworkOptions { latency_us, jitter_us, .. } = self.network;
         let slow = NetworkOptions { latency_us, jitter_us, ..NetworkOptions::default() };
-        let is_whole = self.network == slow && self.hearing == 0;
+        let is_whole = self.network == slow && self.hears_all();
         let is_slow = latency_us >= self.timeouts.request_ms * 1_000 / 8;
         let hosts = self.busy_ppm == 0 && self.skew_ms == 0 && self.drift_ppm == 0;
         let dies = |(_, it): &(Micros, Disturbance)| matches!(it, Disturbance::Crash(_));

@@ -10,10 +10,10 @@ const CHECKPOINTS: [&str; 2] = ["checkpoint", "stable"];
 const NEW_VIEW: &str = "new_view";
 
 /// What was withheld is heard so many microseconds later at most.
-const DELAY: Micros = 10_000;
+const DELAY: Micros = 60_000;
 
 /// And more of it so many microseconds later.
-const AGAIN: Micros = 50_000;
+const AGAIN: Micros = 60_000;
 
 impl World<'_> {
     /// Whether a replica does not hear this now: it never will, or [later](Self::release).
