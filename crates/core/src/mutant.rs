@@ -422,6 +422,21 @@ pub const MUTANTS: &[Mutant] = &[
         .scheduled(),
     mutant("shuttle.order-not-in-log", "what a replica orders is not in the log").scheduled(),
     mutant("shuttle.results-not-in-log", "what came of a slot is not in the log").scheduled(),
+    mutant("shuttle.end-not-kept-again", "that a replica has stopped goes with the cut log")
+        .scheduled(),
+    mutant("shuttle.blames-head-for-results", "the head is accused of what another one changed")
+        .scheduled(),
+    mutant("shuttle.witnesses-do-not-wait", "a witness accuses before who sees whose fault it is")
+        .scheduled(),
+    mutant("shuttle.passes-on-to-head-alone", "only one full replica waits for a request")
+        .scheduled(),
+    mutant(
+        "shuttle.neighbours-share-room",
+        "one neighbour asks, and nothing is left for the other",
+    )
+    .scheduled(),
+    mutant("shuttle.refuses-one-slot-alone", "who has other results passes on what is behind them")
+        .scheduled(),
     mutant("ingress.mac-not-checked", "a replica believes every trusted MAC that it receives"),
     mutant("hybrid-pbft.mac-of-anyone", "a trusted MAC counts for whoever is named beside it")
         .scheduled(),
@@ -716,6 +731,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("olympus.keeps-accuser", "who accuses is as good a candidate as before").modelled(),
     mutant("olympus.drops-choices", "a choice that failed once is never made again").modelled(),
     mutant("olympus.report-not-noted", "a checkpoint lacks the reports of a wedge").modelled(),
+    mutant("olympus.who-failed-is-two", "who reported and lost its log stands for another one")
+        .scheduled(),
     mutant("olympus.issues-under-lease", "a configuration begins while a tail may still read")
         .modelled(),
 ];

@@ -4,7 +4,7 @@
 use super::message::Message;
 use super::mode::Mode;
 use super::record::Record;
-use super::replica::Shuttle;
+use super::replica::{Phase, Shuttle};
 use super::statements::Marked;
 use crate::common::certificate::CheckpointProof;
 use alloc::vec::Vec;
@@ -119,7 +119,8 @@ impl<M: Mode> Shuttle<M> {
         }
     }
 
-    /// Keeps again all that is needed beside the stable state.
+    /// Keeps again all that is needed beside the stable state. A replica that forgot that it has
+    /// stopped would go on.
     pub(super) fn keep_again(&self, out: &mut Effects<Self>) {
         out.persist(Record::Stable(self.stable.clone()));
         for entry in self.log.iter() {
@@ -131,6 +132,9 @@ impl<M: Mode> Shuttle<M> {
             if let Some(state) = self.marks.states.get(&slot).copied() {
                 out.persist(Record::Cut(Base { slot, state }));
             }
+        }
+        if self.phase == Phase::Wedged {
+            out.persist(Record::Wedged);
         }
     }
 }

@@ -18,7 +18,7 @@ impl<M: Mode> Shuttle<M> {
             && self.held.is_empty()
             && is_marked
             && !waits
-            && self.sent_again == SentAgain::default()
+            && self.sent_again.is_empty()
     }
 
     pub(super) fn keep_ticking(&mut self, out: &mut Effects<Self>) {
@@ -30,10 +30,12 @@ impl<M: Mode> Shuttle<M> {
 
     pub(super) fn on_tick(&mut self, out: &mut Effects<Self>) {
         self.timing.tick = false;
-        self.sent_again = SentAgain::default();
+        self.sent_again.clear();
         if !self.is_head() {
+            let alone = mutant!("shuttle.passes-on-to-head-alone");
+            let before = To::Set((0..if alone { 1 } else { self.me.0 }).map(ReplicaId).collect());
             for envelope in self.queue.tick(RESEND_MESSAGES_MAX, RESEND_BYTES_MAX) {
-                out.send(To::One(ReplicaId(0)), Message::Forward(envelope));
+                out.send(before, Message::Forward(envelope));
             }
         }
         if self.is_level() {
@@ -49,13 +51,15 @@ impl<M: Mode> Shuttle<M> {
         out.send(To::One(id), Message::Level(Level { ordered, done, stable }));
     }
 
-    /// Whether so many more bytes may be sent again before the next tick. One message may be
-    /// larger.
-    fn may_send_again(&mut self, bytes: usize) -> bool {
-        let SentAgain { messages, bytes: sent } = self.sent_again;
-        let is_free = messages < RESEND_MESSAGES_MAX && sent < RESEND_BYTES_MAX;
+    /// Whether so many more bytes may be sent again to this neighbour before the next tick. One
+    /// message may be larger. A neighbour that asks for much takes nothing of what the other one
+    /// gets: that one could else be accused for what it was not sent.
+    fn may_send_again(&mut self, to: ReplicaId, bytes: usize) -> bool {
+        let shared = mutant!("shuttle.neighbours-share-room");
+        let sent = self.sent_again.entry(if shared { self.me } else { to }).or_default();
+        let is_free = sent.messages < RESEND_MESSAGES_MAX && sent.bytes < RESEND_BYTES_MAX;
         if is_free {
-            self.sent_again = SentAgain { messages: messages + 1, bytes: sent + bytes };
+            *sent = SentAgain { messages: sent.messages + 1, bytes: sent.bytes + bytes };
         }
         is_free
     }
@@ -69,23 +73,23 @@ impl<M: Mode> Shuttle<M> {
         if !(is_before || is_behind) || mutant!("shuttle.nothing-sent-again") {
             return;
         }
-        if level.stable < self.stable.slot && self.may_send_again(0) {
+        if level.stable < self.stable.slot && self.may_send_again(author, 0) {
             out.send(To::One(author), Message::Stable(self.stable.clone()));
         }
         if is_behind {
-            return self.send_orders(level.ordered, out);
+            return self.send_orders(author, level.ordered, out);
         }
-        if level.done < self.done && self.may_send_again(0) {
+        if level.done < self.done && self.may_send_again(author, 0) {
             self.say_done(out);
         }
         let lacks = level.ordered > self.log.ordered() || level.stable > self.stable.slot;
-        if lacks && self.may_send_again(0) {
+        if lacks && self.may_send_again(author, 0) {
             self.say_level(author, out);
         }
     }
 
     /// Sends the successor again what it has not ordered.
-    fn send_orders(&mut self, behind: Slot, out: &mut Effects<Self>) {
+    fn send_orders(&mut self, to: ReplicaId, behind: Slot, out: &mut Effects<Self>) {
         if self.phase == Phase::Refusing {
             return;
         }
@@ -95,11 +99,11 @@ impl<M: Mode> Shuttle<M> {
             // What was executed before a restart may have left no results.
             let is_known = !self.is_full(self.me) || slot <= self.executing;
             let bytes = entry.batch.bytes();
-            if !is_known || !self.may_send_again(bytes) {
+            if !is_known || !self.may_send_again(to, bytes) {
                 return;
             }
-            if let Some((successor, message)) = self.passing(slot) {
-                out.send(To::One(successor), message);
+            if let Some((_, message)) = self.passing(slot) {
+                out.send(To::One(to), message);
             }
         }
     }

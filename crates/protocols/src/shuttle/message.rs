@@ -59,7 +59,7 @@ pub enum Message<M: Mode> {
     Stable(CheckpointProof<Marked>),
     /// Where I stand, so that a neighbour sends what I lack. Nothing is decided by it.
     Level(Level),
-    /// A client's envelope for the head, who may not have it.
+    /// A client's envelope for the head, who may not have it, and for whoever is to wait for it.
     Forward(Arc<Envelope>),
 }
 

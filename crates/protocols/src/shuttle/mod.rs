@@ -15,7 +15,7 @@
 //! | `Mark` | to the next full one | signature | my state behind this slot, which is done |
 //! | `Stable` | to all | itself | `f + 1` full replicas marked this state |
 //! | `Level` | to neighbours | channel | what I have; send what I lack |
-//! | `Forward` | to the head | itself | a request that a client gave to me |
+//! | `Forward` | to full ones before | itself | a request that a client gave to me |
 //!
 //! A *tag* is what convinces each member, whoever passes it on, that its author ordered a history:
 //! a MAC for each member. Where nobody lies there are none.

@@ -160,6 +160,10 @@ impl<M: Mode> Shuttle<M> {
         results: Vec<Results>,
         out: &mut Effects<Self>,
     ) {
+        // What it executed behind a slot that it does not pass on.
+        if self.phase == Phase::Refusing && !mutant!("shuttle.refuses-one-slot-alone") {
+            return;
+        }
         let Some(entry) = self.log.get_mut(slot) else { return };
         // After a restart: it was told before.
         if entry.results.is_some() {
@@ -169,7 +173,11 @@ impl<M: Mode> Shuttle<M> {
         let differs = theirs.is_some_and(|theirs| theirs != mine);
         if differs && !mutant!("shuttle.results-not-compared") {
             self.phase = Phase::Refusing;
-            self.accuse(ReplicaId(0), "results differ", out);
+            // Who is named first comes last in the next chain. The predecessor says what came of
+            // the slot at itself, and nothing if that is not what those before it say.
+            if mutant!("shuttle.blames-head-for-results") {
+                self.accuse(ReplicaId(0), "results differ", out);
+            }
             return self.accuse_predecessor("results differ", out);
         }
         entry.results = Some(mine);

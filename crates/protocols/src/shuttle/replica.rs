@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use pentarchy_core::auth::{AuthTag, Verified, Verifier};
 use pentarchy_core::ids::{Millis, ReplicaId, Slot, View};
 use pentarchy_core::membership::Membership;
+use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::{Input, Output, replying, slot_results, wedging};
 use pentarchy_core::protocol::{
     Authority, Effects, Event, Protocol, Reject, Rules, Setup, Status, To, Tuning,
@@ -78,7 +79,8 @@ pub struct Shuttle<M: Mode> {
     pub(super) stable: CheckpointProof<Marked>,
     pub(super) marks: Marks,
     pub(super) timing: Timing,
-    pub(super) sent_again: SentAgain,
+    /// To each neighbour.
+    pub(super) sent_again: BTreeMap<ReplicaId, SentAgain>,
 }
 
 impl<M: Mode> Protocol for Shuttle<M> {
@@ -147,7 +149,7 @@ impl<M: Mode> Protocol for Shuttle<M> {
             stable,
             marks: Marks::default(),
             timing: Timing::default(),
-            sent_again: SentAgain::default(),
+            sent_again: BTreeMap::new(),
         };
         replica.begin(&setup, log, out);
         replica
@@ -155,6 +157,11 @@ impl<M: Mode> Protocol for Shuttle<M> {
 
     fn step(&mut self, event: Event<Self>, out: &mut Effects<Self>) {
         if self.phase == Phase::Wedged {
+            // What it keeps again is its report, and that it has stopped.
+            let compacts = matches!(event, Event::Input(Input::Compact));
+            if compacts && !mutant!("shuttle.end-not-kept-again") {
+                self.keep_again(out);
+            }
             return;
         }
         match event {
@@ -220,7 +227,7 @@ impl<M: Mode> Shuttle<M> {
             }
             Message::Stable(proof) => self.on_stable(proof, out),
             Message::Level(level) => self.on_level(author, *level, out),
-            Message::Forward(envelope) if self.is_head() => {
+            Message::Forward(envelope) if self.is_full(self.me) => {
                 out.output(Output::Admit { envelope: envelope.clone() });
             }
             Message::Forward(_) => {}

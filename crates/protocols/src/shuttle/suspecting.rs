@@ -12,6 +12,10 @@ use pentarchy_core::protocol::{Delay, Effects};
 /// How long an order may take down the chain, and back up.
 const ONCE: Delay = Delay::Request { doublings: 0 };
 
+/// Between two full replicas, how much longer the one further from the head waits for a request, in
+/// ticks: it passes the request on to the other one after two.
+const PASSED_ON: u16 = 3;
+
 /// How long a checkpoint may take, which is four times as long: it begins when it is done.
 const MARK: Delay = Delay::Request { doublings: 2 };
 
@@ -40,7 +44,7 @@ impl<M: Mode> Shuttle<M> {
         swap_timer(before, returning, &[Timer::Return, Timer::ReturnLate], ONCE, out);
         let due = self.marks.due.first().copied().filter(|slot| *slot <= self.done);
         let before = core::mem::replace(&mut self.timing.mark, due);
-        swap_timer(before, due, &[Timer::Mark], MARK, out);
+        swap_timer(before, due, &[Timer::Mark, Timer::MarkLate], MARK, out);
     }
 
     /// The head has nobody before it, and a witness does not know what is settled.
@@ -63,7 +67,7 @@ impl<M: Mode> Shuttle<M> {
         match timer {
             Timer::Tick => self.on_tick(out),
             Timer::Request(arrival) if self.queue.oldest() == Some(arrival) => {
-                out.arm(Timer::RequestLate(arrival), later(behind_head));
+                out.arm(Timer::RequestLate(arrival), later(behind_head * PASSED_ON));
             }
             Timer::RequestLate(arrival) if self.queue.oldest() == Some(arrival) => {
                 self.accuse_predecessor("a request is not ordered", out);
@@ -79,7 +83,13 @@ impl<M: Mode> Shuttle<M> {
                 out.arm(Timer::Return(slot), ONCE);
             }
             Timer::Mark(slot) if self.timing.mark == Some(slot) => {
-                self.accuse(self.next_to_mark(), "a checkpoint is not stable", out);
+                let places = self.hinders_mark(slot).map_or(0, |(_, places)| places);
+                out.arm(Timer::MarkLate(slot), later(places));
+            }
+            Timer::MarkLate(slot) if self.timing.mark == Some(slot) => {
+                if let Some((hinders, _)) = self.hinders_mark(slot) {
+                    self.accuse(hinders, "a checkpoint is not stable", out);
+                }
                 out.arm(Timer::Mark(slot), MARK);
             }
             // It is about what came meanwhile.
@@ -87,17 +97,21 @@ impl<M: Mode> Shuttle<M> {
         }
     }
 
-    /// Whose fault it looks like that a checkpoint is not stable: the next full replica's, for the
-    /// last one that of the one before it, and for a witness that of the last one.
-    fn next_to_mark(&self) -> ReplicaId {
-        let last = ReplicaId(self.membership.f as u16);
-        if self.me < last {
-            ReplicaId(self.me.0 + 1)
-        } else if self.me == last {
-            self.predecessor().unwrap_or(self.me)
-        } else {
-            last
+    /// Whose fault it looks like that a checkpoint is not stable, and how many replicas further on
+    /// that may be. Marks go down from one full replica to the next: who has marked waits for the
+    /// next one, and who has no mark of its predecessor for that one. A witness sees nothing of
+    /// this, and speaks last. Who lacks its own state blames nobody.
+    fn hinders_mark(&self, slot: Slot) -> Option<(ReplicaId, u16)> {
+        let (me, last) = (self.me.0, self.membership.f as u16);
+        if me > last {
+            let places = if mutant!("shuttle.witnesses-do-not-wait") { 0 } else { me };
+            return Some((ReplicaId(last), places));
         }
+        if self.marks.marked >= slot {
+            return (me < last).then(|| (ReplicaId(me + 1), last - me));
+        }
+        let has_come = self.marks.before.range(slot..).next().is_some();
+        self.predecessor().filter(|_| !has_come).map(|before| (before, me))
     }
 }
 

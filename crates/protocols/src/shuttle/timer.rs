@@ -20,6 +20,8 @@ pub enum Timer {
     ReturnLate(Slot),
     /// The checkpoint at this slot to be stable.
     Mark(Slot),
+    /// The same, a little longer.
+    MarkLate(Slot),
 }
 
 impl TimerName for Timer {
@@ -31,6 +33,7 @@ impl TimerName for Timer {
             Self::Return(slot) => (3, slot.0),
             Self::ReturnLate(slot) => (4, slot.0),
             Self::Mark(slot) => (5, slot.0),
+            Self::MarkLate(slot) => (6, slot.0),
         }
     }
     fn from_key((kind, subject): TimerKey) -> Self {
@@ -40,6 +43,7 @@ impl TimerName for Timer {
             3 => Self::Return(Slot(subject)),
             4 => Self::ReturnLate(Slot(subject)),
             5 => Self::Mark(Slot(subject)),
+            6 => Self::MarkLate(Slot(subject)),
             _ => Self::Tick,
         }
     }

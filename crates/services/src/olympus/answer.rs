@@ -35,7 +35,7 @@ pub enum Refusal {
     NotNow,
     /// The pool is full.
     PoolFull,
-    /// A member of the pool, or an administrator, has this key.
+    /// Another candidate has this key.
     KeyTaken,
     /// No member's address is empty or so long.
     Address,

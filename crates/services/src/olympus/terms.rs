@@ -30,7 +30,7 @@ pub const PAUSE_MILLIS: u64 = 100;
 /// The longest pause between two wedges.
 pub const PAUSE_MILLIS_MAX: u64 = 30_000;
 
-/// Milliseconds of agreed time after which scores count half, and pauses are halved once.
+/// Milliseconds of agreed time after which scores count half, and the doublings of pauses too.
 pub const HALVE_MILLIS: u64 = 600_000;
 
 /// Milliseconds of agreed time for which a tail may read, from when its renewal is executed.

@@ -1,7 +1,9 @@
 //! Who accuses whom, and how a chain ends.
 
 use super::super::{Checksums, Trusting};
-use super::{Group, Macs, Message, Mode, all};
+use super::order::request;
+use super::{Group, Macs, Message, Mode, Timer, all};
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use pentarchy_core::ids::{ReplicaId, Slot};
@@ -74,7 +76,55 @@ fn a_checkpoint_that_is_not_stable_is_somebodys_fault() {
     group.order(1..=4, |_, _, it| !matches!(it, Message::Mark { .. }));
     waits(&mut group);
     let accused: Vec<_> = (0..5).map(|id| group.accused(id)).collect();
-    assert_eq!(accused, [[1], [2], [1], [2], [2]], "witnesses accuse the last full one");
+    assert_eq!(accused, [[1], [0], [1], [2], [2]], "witnesses accuse the last full one");
+}
+
+/// Whom those accuse first who do not lie, if all begin to wait together.
+fn first_accused(group: &mut Group<Macs>, liar: u16) -> Vec<u16> {
+    let others: Vec<u16> = group.cores.keys().map(|id| id.0).filter(|id| *id != liar).collect();
+    others.iter().for_each(|id| group.wait(*id));
+    let mut later = BTreeSet::new();
+    for id in others {
+        let armed = group.host(id).armed.iter().filter(|(timer, _)| **timer != Timer::Tick);
+        later.extend(armed.map(|(_, delay)| (*delay, id)));
+    }
+    let first = later.first().expect("somebody waits").0;
+    let mut accused = Vec::new();
+    for (_, id) in later.into_iter().take_while(|(delay, _)| *delay == first) {
+        group.wait(id);
+        accused.extend(group.accused(id));
+    }
+    accused.dedup();
+    accused
+}
+
+/// A full replica that lies passes no marks on, or nothing that is stable.
+#[test]
+fn who_sees_whose_fault_it_is_speaks_first() {
+    let accused = |liar: u16| {
+        let mut group = Group::<Macs>::new(5, 2, &[]);
+        group.order(1..=4, |from, _, it| {
+            from.0 != liar || !matches!(it, Message::Mark { .. } | Message::Stable(_))
+        });
+        first_accused(&mut group, liar)
+    };
+    assert_eq!([0, 1, 2].map(accused), [[0], [1], [2]]);
+    let hasty = mutant::with(Some("shuttle.witnesses-do-not-wait"), || accused(0));
+    assert_eq!(hasty, [2], "and the liar would never be named");
+}
+
+/// The head lies, and so does a client, who asks the third full replica alone. The second one has
+/// to wait for the request too, and for less: it is no fault of its own.
+#[test]
+fn who_passes_a_request_on_is_not_the_first_to_accuse() {
+    let accused = || {
+        let mut group = Group::<Macs>::new(5, 2, &[0]);
+        group.receive(ReplicaId(2), &request());
+        group.ticks(all);
+        first_accused(&mut group, 0)
+    };
+    assert_eq!(accused(), [0]);
+    assert_eq!(mutant::with(Some("shuttle.passes-on-to-head-alone"), accused), [1]);
 }
 
 /// Replicas that have stopped do not order what still comes.

@@ -1,7 +1,7 @@
 //! What surrounds a core: it executes, cuts states and keeps records.
 
 use super::{CLIENT, Mode, Record, Timer};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,6 +13,7 @@ use pentarchy_core::ports::client::{Outcome, Reply};
 use pentarchy_core::ports::replica::slot_results::{self, Results};
 use pentarchy_core::ports::replica::wedging::{self, History};
 use pentarchy_core::ports::replica::{Input, Output};
+use pentarchy_core::protocol::Delay;
 use pentarchy_core::request::Envelope;
 
 /// What a replica executed: a digest for each slot, and what came of each number.
@@ -24,7 +25,7 @@ struct State {
 
 pub struct Host<M: Mode> {
     pub records: Vec<Record<M>>,
-    pub armed: BTreeSet<Timer>,
+    pub armed: BTreeMap<Timer, Delay>,
     pub accused: Vec<ReplicaId>,
     pub report: Option<History>,
     state: State,
@@ -36,7 +37,7 @@ impl<M: Mode> Default for Host<M> {
     fn default() -> Self {
         Self {
             records: Vec::new(),
-            armed: BTreeSet::new(),
+            armed: BTreeMap::new(),
             accused: Vec::new(),
             report: None,
             state: State::default(),

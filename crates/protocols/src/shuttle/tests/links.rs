@@ -1,10 +1,15 @@
 //! Links that lose what is under way.
 
+use super::super::message::Level;
 use super::super::{Checksums, Trusting};
-use super::{Group, Macs, Message, Mode, all};
+use super::order::{batch, first};
+use super::{Group, Macs, Message, Mode, Timer, all};
+use alloc::sync::Arc;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::cell::Cell;
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::{ReplicaId, Slot};
+use pentarchy_core::limits::RESEND_MESSAGES_MAX;
 use pentarchy_core::mutant;
 
 /// Of what replicas say to each other, each so manieth message is lost, whatever it is.
@@ -52,6 +57,24 @@ fn whoever_lacks_orders_gets_them_from_its_predecessor() {
     assert_eq!(repaired(), (vec![3, 0, 0, 0, 0], vec![3; 5], vec![3; 5]));
     let (_, after, _) = mutant::with(Some("shuttle.nothing-sent-again"), repaired);
     assert_eq!(after, [3, 0, 0, 0, 0]);
+}
+
+/// A lying head asks and asks, while the tail lacks what a link has lost.
+#[test]
+fn who_asks_for_much_takes_no_room_of_the_other_neighbour() {
+    let ordered = || {
+        let mut group = Group::<Macs>::three(&[0]);
+        group.say(0, 1, Message::Order(Arc::new(first(&batch(1), Vec::new()))));
+        group.run(|_, to, _| to != ReplicaId(2));
+        group.expire(ReplicaId(1), Timer::Tick);
+        let level = Level { ordered: Slot(9), done: Slot(0), stable: Slot(0) };
+        (0..RESEND_MESSAGES_MAX).for_each(|_| group.say(0, 1, Message::Level(level)));
+        group.under_way.rotate_right(RESEND_MESSAGES_MAX);
+        group.run(all);
+        group.ordered()
+    };
+    assert_eq!(ordered(), [1, 1]);
+    assert_eq!(mutant::with(Some("shuttle.neighbours-share-room"), ordered), [1, 0]);
 }
 
 /// Nobody says anything where nothing is under way.

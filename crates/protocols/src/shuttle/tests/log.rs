@@ -211,6 +211,26 @@ fn who_has_stopped_stays_so() {
     assert_eq!(forgot, (false, vec![2; 3]));
 }
 
+/// The log of a replica that has stopped fills up, and its host cuts it.
+#[test]
+fn who_has_stopped_keeps_its_report() {
+    let reports = || {
+        let mut group = Group::three(&[]);
+        group.order(1..=6, all);
+        group.wedge(1);
+        let before = group.host(1).report.clone();
+        group.hosts.get_mut(&ReplicaId(1)).unwrap().records.clear();
+        group.step(ReplicaId(1), Event::Input(Input::Compact));
+        group.restart(1);
+        (before, group.host(1).report.clone())
+    };
+    let (before, after) = reports();
+    assert_eq!(before.as_ref().map(|it| it.end()), Some(Slot(6)));
+    assert_eq!(before, after);
+    let (_, forgot) = mutant::with(Some("shuttle.end-not-kept-again"), reports);
+    assert_eq!(forgot, None, "and it would order again");
+}
+
 /// A full replica restarts from a checkpoint behind a slot that it has not passed on.
 #[test]
 fn what_came_of_a_slot_is_known_after_a_restart() {

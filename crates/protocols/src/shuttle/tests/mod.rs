@@ -292,7 +292,7 @@ impl<M: Mode> Group<M> {
     /// A timer runs out, if it runs.
     fn expire(&mut self, id: ReplicaId, timer: Timer) {
         let host = self.hosts.get_mut(&id).expect("it is correct");
-        if host.armed.remove(&timer) {
+        if host.armed.remove(&timer).is_some() {
             self.step(id, Event::Timeout(timer));
         }
     }
@@ -300,7 +300,7 @@ impl<M: Mode> Group<M> {
     /// All timers that run now run out, but for ticks.
     fn wait(&mut self, id: u16) {
         let id = ReplicaId(id);
-        for timer in self.hosts[&id].armed.clone() {
+        for timer in self.hosts[&id].armed.clone().into_keys() {
             if timer != Timer::Tick {
                 self.expire(id, timer);
             }
@@ -369,8 +369,8 @@ impl<M: Mode> Group<M> {
                     self.send(id, to, &verified);
                 }
                 Effect::Persist(record) => host.records.push(record),
-                Effect::Arm { timer, .. } => {
-                    host.armed.insert(timer);
+                Effect::Arm { timer, after } => {
+                    host.armed.insert(timer, after);
                 }
                 Effect::Disarm(timer) => {
                     host.armed.remove(&timer);

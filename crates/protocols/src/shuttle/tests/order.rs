@@ -15,6 +15,7 @@ use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::Outcome;
 use pentarchy_core::protocol::{Protocol as _, Reject};
+use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::succession::{empty_history, longer_history};
 
 /// A batch of no request, one of many.
@@ -51,7 +52,7 @@ fn orders_and_answers<M: Mode>(n: usize, f: usize) {
         assert_eq!(group.host(id).slots(), &group.host(0).slots()[..executed as usize]);
         assert!(group.accused(id).is_empty());
         let armed = &group.host(id).armed;
-        assert!(armed.iter().all(|timer| *timer == Timer::Tick), "nothing is waited for");
+        assert!(armed.keys().all(|timer| *timer == Timer::Tick), "nothing is waited for");
     }
 }
 
@@ -87,21 +88,19 @@ fn a_head_has_no_more_under_way_than_it_may() {
     assert_eq!(group.results.len(), 12);
 }
 
+/// What a client asks for that chooses who gets it.
+pub fn request() -> Arc<Envelope> {
+    let requests = vec![Request { number: 1, operation: vec![1].into() }];
+    let draft = Draft { client: super::CLIENT, floor: 0, events: None, requests };
+    Arc::new(draft.seal(RequestAuth::Signature([0; 64])))
+}
+
 /// A client leaves the head out.
 #[test]
 fn whoever_is_given_a_request_passes_it_on_to_the_head() {
     for id in 1..3 {
         let mut group = Group::three(&[]);
-        let requests =
-            vec![pentarchy_core::request::Request { number: 1, operation: vec![1].into() }];
-        let draft = pentarchy_core::request::Draft {
-            client: super::CLIENT,
-            floor: 0,
-            events: None,
-            requests,
-        };
-        let auth = pentarchy_core::request::RequestAuth::Signature([0; 64]);
-        group.receive(ReplicaId(id), &Arc::new(draft.seal(auth)));
+        group.receive(ReplicaId(id), &request());
         group.ticks(all);
         assert_eq!(group.done(), [1; 3], "by {id}");
     }
@@ -276,6 +275,44 @@ fn who_has_other_results_passes_nothing_on() {
     assert_eq!(ordered(), (vec![1, 0], vec![0]));
     let passed_on = mutant::with(Some("shuttle.results-not-compared"), ordered);
     assert_eq!(passed_on, (vec![1, 1], vec![]));
+}
+
+/// The second of three full replicas says that something else came of a slot. The head did not: it
+/// would be accused in each epoch, and the liar would stay.
+#[test]
+fn other_results_are_the_fault_of_who_says_so() {
+    let accused = || {
+        let mut group = Group::<Macs>::new(5, 2, &[0, 1]);
+        let order = Order { results: Some(Digest([9; 32])), ..first(&batch(1), Vec::new()) };
+        let digest = order_statement(&group.membership.domain(), S1, &order.history);
+        let tags = vec![macs(ReplicaId(0), 5, &digest)];
+        group.say(1, 2, Message::Order(Arc::new(Order { tags, ..order })));
+        group.run(all);
+        group.accused(2)
+    };
+    assert_eq!(accused(), [1]);
+    assert_eq!(mutant::with(Some("shuttle.blames-head-for-results"), accused), [0, 1]);
+}
+
+/// A replica restarts with two slots that it has not executed, and has other results of the first.
+#[test]
+fn what_is_behind_other_results_is_not_passed_on_either() {
+    let heard = || {
+        let mut group = Group::three(&[0, 2]);
+        let one = first(&batch(1), Vec::new());
+        let two = next(&one, &batch(2));
+        let one = Order { results: Some(Digest([9; 32])), ..one };
+        for order in [one, two] {
+            let order = group.authentic(ReplicaId(0), Message::Order(Arc::new(order)));
+            group.deliver(ReplicaId(1), order);
+        }
+        group.restart(1);
+        group.run(all);
+        let orders = |it: &&(_, Verified<Message<_>>)| matches!(*it.1.message, Message::Order(_));
+        (group.host(1).executed(), group.heard.iter().filter(orders).count())
+    };
+    assert_eq!(heard(), (S2, 0));
+    assert_eq!(mutant::with(Some("shuttle.refuses-one-slot-alone"), heard), (S2, 1));
 }
 
 /// The second of three full replicas tells the head that a slot is done, and passes nothing on.

@@ -8,6 +8,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, MemberId, Millis, ReplicaId, Slot};
 use pentarchy_core::limits::CLOCK_SKEW_MILLIS;
 use pentarchy_core::membership::{Base, Membership};
+use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::wedging::History;
 use pentarchy_core::service::Service;
 use pentarchy_core::succession::{Mark, MarkCertificate, Report, empty_history, longer_history};
@@ -228,6 +229,25 @@ fn who_lost_its_log_ends_the_epoch_and_cannot_report() {
     assert_eq!(scene.report(0, &[]), refused(Refusal::OtherLife));
     assert_eq!(scene.report(1, &[1]), Answer::Done);
     assert_eq!(scene.proposal().link.succession.inherits, [batch(1)], "one report is enough");
+}
+
+/// A liar reports, and says then that it lost its log. Two reports are there, and two members that
+/// did not lose theirs; but one of these has not reported yet.
+#[test]
+fn who_reported_and_failed_does_not_stand_for_another() {
+    let scores = || {
+        let mut scene = Scene::new(Mode::Byzantine);
+        scene.accuse(0, 2);
+        scene.report(0, &[1]);
+        assert_eq!(scene.register(0, 1, 2), Answer::Done);
+        scene.report(1, &[1]);
+        scene.report(2, &[1]);
+        assert!(scene.status().proposal.is_some());
+        scene.scores()
+    };
+    assert_eq!(scores(), [2, 0, 2, 0], "accuser and accused, and nobody was silent");
+    let silent = mutant::with(Some("olympus.who-failed-is-two"), scores);
+    assert_eq!(silent, [2, 0, 5, 0]);
 }
 
 #[test]
