@@ -33,7 +33,7 @@ use crate::limits::{EPOCHS_KEPT, HANDOVERS_SENT_MAX};
 use crate::membership::{Life, Membership};
 use crate::mutant;
 use crate::protocol::Authority;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -57,7 +57,7 @@ pub enum Step {
     /// Send a message over the channels to these.
     Send {
         /// Who gets it; never this replica.
-        to: ReplicaSet,
+        to: BTreeSet<MemberId>,
         /// What it says.
         message: Message,
     },
@@ -79,9 +79,9 @@ pub enum Step {
     /// Send to all others a request under this replica's key whose operation is an [`Admission`],
     /// with a number above all before.
     AskAdmission,
-    /// That replica says that it is under another configuration. Neither counts what the other
+    /// That member says that it is under another configuration. Neither counts what the other
     /// signs: an operator has to be told.
-    OtherConfiguration(ReplicaId),
+    OtherConfiguration(MemberId),
     /// The host tells the authority outside in which epoch, and with which life, this replica is.
     /// The authority then repeats what is under way, or how that epoch ended.
     AskAuthority,
@@ -107,9 +107,9 @@ pub struct Epochs {
     /// The current epoch's end is proved; until when its own executor may get there.
     proved: Option<(Proof, Option<Millis>)>,
     /// Who was answered since the last reminder.
-    answered: ReplicaSet,
+    answered: BTreeSet<MemberId>,
     /// Who said in this epoch that it is in a later one, under another configuration.
-    ahead: ReplicaSet,
+    ahead: BTreeSet<MemberId>,
     remind_at: Millis,
     reminders: u64,
     /// Who ends the epochs.
@@ -119,9 +119,9 @@ pub struct Epochs {
 impl Epochs {
     /// In the epoch of the configuration, with a device that may or may not be one of its members.
     #[must_use]
-    pub fn new(me: ReplicaId, life: Life, membership: Arc<Membership>) -> Self {
+    pub const fn new(me: MemberId, life: Life, membership: Arc<Membership>) -> Self {
         Self {
-            me: membership.members[usize::from(me.0)].id,
+            me,
             life,
             membership,
             proofs: VecDeque::new(),
@@ -129,8 +129,8 @@ impl Epochs {
             next: None,
             votes: BTreeMap::new(),
             proved: None,
-            answered: ReplicaSet::EMPTY,
-            ahead: ReplicaSet::EMPTY,
+            answered: BTreeSet::new(),
+            ahead: BTreeSet::new(),
             remind_at: Millis(0),
             reminders: 0,
             authority: Authority::Members,
@@ -154,7 +154,7 @@ impl Epochs {
     /// to others.
     #[must_use]
     pub fn resumed(
-        me: ReplicaId,
+        me: MemberId,
         life: Life,
         membership: Arc<Membership>,
         proof: Option<Proof>,
@@ -200,6 +200,12 @@ impl Epochs {
             .is_some_and(|me| self.membership.members[usize::from(me.0)].life() == self.life)
     }
 
+    /// Which member this is, in all epochs.
+    #[must_use]
+    pub const fn me(&self) -> MemberId {
+        self.me
+    }
+
     /// Which replica of the epoch this is; none if it is no member any more.
     #[must_use]
     pub fn index(&self) -> Option<ReplicaId> {
@@ -238,10 +244,10 @@ impl Epochs {
         }
     }
 
-    /// Another replica spoke. [`Message::Admit`] is the host's to handle.
+    /// Another member, or a former one, spoke. [`Message::Admit`] is the host's to handle.
     pub fn on_message(
         &mut self,
-        from: ReplicaId,
+        from: MemberId,
         message: Message,
         verifier: &dyn Verifier,
         out: &mut Vec<Step>,
@@ -264,7 +270,7 @@ impl Epochs {
     /// Whether that replica's configuration seems to be none of this group's. One that this replica
     /// has left is. A later one may be, too: this replica asks, and believes so until it hears of
     /// that one again and was not led on.
-    fn is_foreign(&mut self, from: ReplicaId, epoch: Epoch, configuration: &Digest) -> bool {
+    fn is_foreign(&mut self, from: MemberId, epoch: Epoch, configuration: &Digest) -> bool {
         if *configuration == self.membership.configuration {
             return false;
         }
@@ -287,7 +293,7 @@ impl Epochs {
 
     /// A message of another epoch came: shows an earlier one how it ended, asks a later one, or the
     /// authority.
-    pub fn on_other_epoch(&mut self, from: ReplicaId, epoch: Epoch, out: &mut Vec<Step>) {
+    pub fn on_other_epoch(&mut self, from: MemberId, epoch: Epoch, out: &mut Vec<Step>) {
         if epoch == self.membership.epoch || !self.answered.insert(from) {
             return;
         }
@@ -305,12 +311,12 @@ impl Epochs {
             let newer = newer.take(HANDOVERS_SENT_MAX).cloned();
             Message::Proofs(link.map_or_else(|| newer.collect(), |link| Vec::from([link.clone()])))
         };
-        out.push(Step::Send { to: ReplicaSet::from_iter([from]), message });
+        out.push(Step::Send { to: BTreeSet::from([from]), message });
     }
 
     fn on_vote(
         &mut self,
-        from: ReplicaId,
+        from: MemberId,
         handover: Handover,
         signature: Signature,
         verifier: &dyn Verifier,
@@ -321,6 +327,8 @@ impl Epochs {
             self.on_other_epoch(from, epoch, out);
             return;
         }
+        // Whose number that is, the epoch's table says.
+        let Some(from) = self.membership.index_of(from) else { return };
         let new = self.votes.get(&from).is_none_or(|(known, _)| *known != handover);
         let whole = handover.next.is_some() || handover.lives.len() == self.membership.n();
         let statement = handover.statement(&self.membership);
@@ -381,8 +389,11 @@ impl Epochs {
     }
 
     fn begin(&mut self, proof: Proof, out: &mut Vec<Step>) {
-        out.push(self.to_others(Message::Proofs(Vec::from([proof.clone()]))));
         let next = proof.successor(&self.membership);
+        // Those that leave are to know it, and those that join.
+        let mut to = self.others();
+        to.extend(next.members.iter().map(|it| it.id).filter(|id| *id != self.me));
+        out.push(Step::Send { to, message: Message::Proofs(Vec::from([proof.clone()])) });
         let signers = proof.signers();
         let ids = signers.iter().map(|id| self.membership.members[usize::from(id.0)].id);
         let sources = ids.filter_map(|id| next.index_of(id)).collect();
@@ -410,7 +421,8 @@ impl Epochs {
         self.votes.clear();
         self.proved = None;
         self.next = None;
-        (self.answered, self.ahead) = (ReplicaSet::EMPTY, ReplicaSet::EMPTY);
+        self.answered.clear();
+        self.ahead.clear();
         let membership = self.membership.clone();
         out.push(match self.index() {
             Some(_) => Step::Begin { membership, sources },
@@ -433,7 +445,7 @@ impl Epochs {
         let by_service = self.authority == Authority::Service;
         let wait_ms = if by_service { ASK_AUTHORITY_MS } else { REMIND_MS };
         self.remind_at = Millis(now.0.saturating_add(wait_ms));
-        self.answered = ReplicaSet::EMPTY;
+        self.answered.clear();
         if by_service {
             out.push(Step::AskAuthority);
             return;
@@ -466,10 +478,12 @@ impl Epochs {
     }
 
     fn to_others(&self, message: Message) -> Step {
-        let mut to: ReplicaSet = self.membership.ids().collect();
-        if let Some(me) = self.index() {
-            to.remove(me);
-        }
-        Step::Send { to, message }
+        Step::Send { to: self.others(), message }
+    }
+
+    /// The other members of the epoch.
+    fn others(&self) -> BTreeSet<MemberId> {
+        let ids = self.membership.members.iter().map(|it| it.id);
+        ids.filter(|id| *id != self.me).collect()
     }
 }

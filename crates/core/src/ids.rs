@@ -108,24 +108,13 @@ impl Wire for GroupId {
     }
 }
 
-/// Someone who can send a message: a replica of the group or a client of it.
+/// Someone at the other end of a link: a member of the group or a client of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Node {
-    /// A member of the group.
-    Replica(ReplicaId),
+    /// A member of the group. Which replica it is, a link does not know: that depends on the epoch.
+    Member(MemberId),
     /// Anyone with a key.
     Client(ClientId),
-}
-
-impl Node {
-    /// The replica, if it is one.
-    #[must_use]
-    pub const fn replica(self) -> Option<ReplicaId> {
-        match self {
-            Self::Replica(id) => Some(id),
-            Self::Client(_) => None,
-        }
-    }
 }
 
 /// A set of replicas as a bit mask; groups have at most 64 members

@@ -28,12 +28,12 @@ pub use message::{Message, Part};
 use crate::blobs::TempBlobs;
 use crate::digest::Digest;
 use crate::executor::Executor;
-use crate::ids::{Millis, ReplicaId, ReplicaSet, Slot};
+use crate::ids::{MemberId, Millis, Slot};
 use crate::limits::{TRANSFER_CHUNKS_IN_FLIGHT, TRANSFER_NODES_MAX, TRANSFER_PIN_MILLIS};
 use crate::mutant;
 use crate::snapshot::Snapshot;
 use crate::tree::Place;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use build::{Build, Item, Refused, Scraps};
@@ -62,10 +62,10 @@ const SKIP_DOUBLINGS_MAX: u32 = 5;
 /// What the host is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Send a message over the channel to a replica.
+    /// Send a message over the channel to a member.
     Send {
         /// Who gets it.
-        to: ReplicaId,
+        to: MemberId,
         /// What it says.
         message: Message,
     },
@@ -98,7 +98,7 @@ pub struct Progress {
 
 /// Fetches one state at a time for this replica and serves its own snapshots to others.
 pub struct Transfer {
-    me: ReplicaId,
+    me: MemberId,
     /// Where what is fetched is put, if it is not to be in memory.
     spool: Option<Arc<dyn TempBlobs>>,
     now: Millis,
@@ -107,10 +107,10 @@ pub struct Transfer {
     next: Option<Wish>,
     /// What is left of the goal that was given up last, and until when it is kept.
     scraps: Option<(Scraps, Millis)>,
-    failures: BTreeMap<ReplicaId, Failures>,
+    failures: BTreeMap<MemberId, Failures>,
     /// What others are fetching from here: one state each, which shares with newer ones what has
     /// not changed since.
-    pinned: BTreeMap<ReplicaId, Pinned>,
+    pinned: BTreeMap<MemberId, Pinned>,
 }
 
 /// A state that a replica is fetching from here.
@@ -128,7 +128,7 @@ struct Pinned {
 struct Wish {
     slot: Slot,
     state: Digest,
-    sources: ReplicaSet,
+    sources: BTreeSet<MemberId>,
     /// The newest state that is here.
     base: Option<Snapshot>,
 }
@@ -137,11 +137,11 @@ struct Wish {
 struct Goal {
     slot: Slot,
     state: Digest,
-    sources: ReplicaSet,
+    sources: BTreeSet<MemberId>,
     /// Sources that do not have it any more, as they say.
-    gone: ReplicaSet,
+    gone: BTreeSet<MemberId>,
     /// Sources that did not answer in time, and from which nothing has come since.
-    silent: ReplicaSet,
+    silent: BTreeSet<MemberId>,
     /// Whether the one before was given up because some had it no more and all others were silent:
     /// then this one is not, as those may be slow, and are to have their time at least every second
     /// time.
@@ -153,12 +153,12 @@ struct Goal {
     /// have it that all of them may be faulty.
     drops: Option<Millis>,
     /// Sources that are to send full lists.
-    full: ReplicaSet,
+    full: BTreeSet<MemberId>,
     /// Sources that are to send what they are asked for only: they do not know what changed, as
     /// after a restart.
-    plain: ReplicaSet,
+    plain: BTreeSet<MemberId>,
     /// The source that was asked last; the next one after it is asked next.
-    last: ReplicaId,
+    last: MemberId,
     build: Build,
     /// At most [`TRANSFER_CHUNKS_IN_FLIGHT`].
     asked: Vec<Ask>,
@@ -171,7 +171,7 @@ struct Goal {
 #[derive(Debug)]
 struct Ask {
     number: u64,
-    to: ReplicaId,
+    to: MemberId,
     items: Vec<Item>,
     /// Set at the end of the round in which it was asked: between rounds nobody knows the time.
     deadline: Option<Millis>,
@@ -187,7 +187,7 @@ struct Failures {
 impl Transfer {
     /// Nothing is wanted yet; others are served.
     #[must_use]
-    pub const fn new(me: ReplicaId) -> Self {
+    pub const fn new(me: MemberId) -> Self {
         Self {
             me,
             spool: None,
@@ -212,27 +212,27 @@ impl Transfer {
         &mut self,
         slot: Slot,
         state: Digest,
-        from: ReplicaSet,
+        from: BTreeSet<MemberId>,
         executor: &Executor,
         out: &mut Vec<Step>,
     ) {
         let mut sources = from;
-        sources.remove(self.me);
+        sources.remove(&self.me);
         if let Some(held) = executor.snapshot(slot).filter(|held| held.digest == state) {
             out.push(Step::Install(held.clone()));
             self.forget();
             return;
         }
         let now = self.now;
-        let wish = || Wish { slot, state, sources, base: executor.latest().cloned() };
+        let wish = |sources| Wish { slot, state, sources, base: executor.latest().cloned() };
         match &mut self.goal {
             Some(goal) if goal.slot == slot && goal.state == state => goal.sources = sources,
             Some(goal) if !goal.is_stalled(now) => {
                 if slot > self.next.as_ref().map_or(goal.slot, |next| next.slot) {
-                    self.next = Some(wish());
+                    self.next = Some(wish(sources));
                 }
             }
-            _ => self.begin(wish()),
+            _ => self.begin(wish(sources)),
         }
         self.ask(out);
     }
@@ -242,7 +242,7 @@ impl Transfer {
         // A new checkpoint is a new chance: who had nothing at the old one may have this. But who
         // was silent comes last: while it is waited for, the others might go on to the next one.
         if let Some(goal) = &self.goal {
-            self.failures.retain(|source, _| !goal.gone.contains(*source));
+            self.failures.retain(|source, _| !goal.gone.contains(source));
         }
         let is_patient = self.goal.as_ref().is_some_and(Goal::is_deserted);
         self.give_up();
@@ -265,7 +265,7 @@ impl Transfer {
     /// A replica spoke: answers its question, or goes on with its answer.
     pub fn on_message(
         &mut self,
-        from: ReplicaId,
+        from: MemberId,
         message: Message,
         executor: &Executor,
         out: &mut Vec<Step>,
@@ -291,7 +291,7 @@ impl Transfer {
 
     /// The state that a replica asks about, which is there for it until it asks about another one,
     /// or asks no more, or has asked for too long.
-    fn pin(&mut self, from: ReplicaId, slot: Slot, executor: &Executor) -> Option<&Snapshot> {
+    fn pin(&mut self, from: MemberId, slot: Slot, executor: &Executor) -> Option<&Snapshot> {
         let after = |millis| Millis(self.now.0.saturating_add(millis));
         let until = after(PIN_MS);
         match self.pinned.get_mut(&from) {
@@ -311,14 +311,14 @@ impl Transfer {
         self.pinned.retain(|_, pinned| pinned.until.min(pinned.ends) > self.now);
         self.scraps.take_if(|(_, until)| *until <= self.now);
         let Some(goal) = &self.goal else { return };
-        let mut overdue = ReplicaSet::EMPTY;
+        let mut overdue = BTreeSet::new();
         for ask in &goal.asked {
             let late = ask.deadline.is_some_and(|deadline| deadline <= self.now);
             if late && !mutant!("transfer.waits-for-ever") {
                 overdue.insert(ask.to);
             }
         }
-        for source in overdue.iter() {
+        for source in overdue {
             self.blame(source);
             if let Some(goal) = &mut self.goal {
                 goal.silent.insert(source);
@@ -356,12 +356,12 @@ impl Transfer {
         Some(Progress { slot: goal.slot, chunks_total, chunks_have, bytes: goal.bytes })
     }
 
-    fn wants(&self, slot: Slot, from: ReplicaId) -> bool {
+    fn wants(&self, slot: Slot, from: MemberId) -> bool {
         let goal = self.goal.as_ref();
-        goal.is_some_and(|goal| goal.slot == slot && goal.sources.contains(from))
+        goal.is_some_and(|goal| goal.slot == slot && goal.sources.contains(&from))
     }
 
-    fn on_nodes(&mut self, from: ReplicaId, shape: (u32, u32), nodes: Vec<(Place, Part)>) {
+    fn on_nodes(&mut self, from: MemberId, shape: (u32, u32), nodes: Vec<(Place, Part)>) {
         let Some(goal) = &mut self.goal else { return };
         let Some((first, _)) = nodes.first() else { return };
         let is_top = goal.build.wants(Item::Top);
@@ -380,7 +380,7 @@ impl Transfer {
                     good += 1;
                 }
                 Err(Refused::NotWanted) => needless += 1,
-                Err(Refused::OtherBase) if !goal.full.contains(from) => {
+                Err(Refused::OtherBase) if !goal.full.contains(&from) => {
                     goal.full.insert(from);
                     break;
                 }
@@ -396,7 +396,7 @@ impl Transfer {
         self.settle(from, ask.as_ref(), good > 0, wrong);
     }
 
-    fn on_chunk(&mut self, from: ReplicaId, section: u32, chunk: u32, bytes: Bytes) {
+    fn on_chunk(&mut self, from: MemberId, section: u32, chunk: u32, bytes: Bytes) {
         let Some(goal) = &mut self.goal else { return };
         let moved = bytes.len() as u64;
         let ask = goal.answered(from, Item::Chunk(section, chunk));
@@ -407,7 +407,7 @@ impl Transfer {
         self.settle(from, ask.as_ref(), taken.is_ok(), taken == Err(Refused::Wrong));
     }
 
-    fn on_gone(&mut self, from: ReplicaId) {
+    fn on_gone(&mut self, from: MemberId) {
         let Some(goal) = &mut self.goal else { return };
         if goal.asked.iter().any(|ask| ask.to == from) {
             goal.gone.insert(from);
@@ -417,7 +417,7 @@ impl Transfer {
 
     /// An answer was taken in, or not. What it was to bring and did not is asked for again, and
     /// who was not asked is not blamed.
-    fn settle(&mut self, source: ReplicaId, ask: Option<&Ask>, good: bool, wrong: bool) {
+    fn settle(&mut self, source: MemberId, ask: Option<&Ask>, good: bool, wrong: bool) {
         let Some(goal) = &mut self.goal else { return };
         if let Some(ask) = ask {
             goal.build.take_back(ask.number, &ask.items);
@@ -428,8 +428,8 @@ impl Transfer {
         if wrong && ask.is_some() {
             self.blame(source);
         } else if good {
-            goal.gone.remove(source);
-            goal.silent.remove(source);
+            goal.gone.remove(&source);
+            goal.silent.remove(&source);
             goal.stalls = None;
             // What it was asked besides is on its way behind this.
             for ask in goal.asked.iter_mut().filter(|ask| ask.to == source) {
@@ -440,7 +440,7 @@ impl Transfer {
     }
 
     /// Leaves a source alone for a while and takes back what it was asked.
-    fn blame(&mut self, source: ReplicaId) {
+    fn blame(&mut self, source: MemberId) {
         let failures = self.failures.entry(source).or_default();
         let pause = SKIP_MS << failures.in_a_row.min(SKIP_DOUBLINGS_MAX);
         failures.in_a_row = failures.in_a_row.saturating_add(1);
@@ -455,10 +455,10 @@ impl Transfer {
     fn ask(&mut self, out: &mut Vec<Step>) {
         let Some(goal) = &mut self.goal else { return };
         let (now, failures) = (self.now, &self.failures);
-        let usable = |id: &ReplicaId| failures.get(id).is_none_or(|failed| failed.until <= now);
-        let sources: ReplicaSet = goal.sources.iter().filter(usable).collect();
+        let usable = |id: &MemberId| failures.get(id).is_none_or(|failed| failed.until <= now);
+        let sources: BTreeSet<MemberId> = goal.sources.iter().copied().filter(usable).collect();
         let failed = |id| failures.get(&id).map_or(0, |failed| failed.in_a_row);
-        while let Some(to) = goal.next_source(sources, failed) {
+        while let Some(to) = goal.next_source(&sources, failed) {
             let Some(message) = goal.next_question(to) else { break };
             out.push(Step::Send { to, message });
         }
@@ -492,21 +492,21 @@ impl Transfer {
 impl Goal {
     const fn new(
         (slot, state): (Slot, Digest),
-        sources: ReplicaSet,
-        last: ReplicaId,
+        sources: BTreeSet<MemberId>,
+        last: MemberId,
         build: Build,
     ) -> Self {
         Self {
             slot,
             state,
             sources,
-            gone: ReplicaSet::EMPTY,
-            silent: ReplicaSet::EMPTY,
+            gone: BTreeSet::new(),
+            silent: BTreeSet::new(),
             is_patient: false,
             stalls: None,
             drops: None,
-            full: ReplicaSet::EMPTY,
-            plain: ReplicaSet::EMPTY,
+            full: BTreeSet::new(),
+            plain: BTreeSet::new(),
             last,
             build,
             asked: Vec::new(),
@@ -525,7 +525,8 @@ impl Goal {
     /// Whether some have it no more, as they say, and no other has answered in time: they may have
     /// stopped, and who has it no more has a newer one.
     fn is_deserted(&self) -> bool {
-        let is_lost = |source| self.gone.contains(source) || self.silent.contains(source);
+        let is_lost =
+            |source: &MemberId| self.gone.contains(source) || self.silent.contains(source);
         !self.is_patient && !self.gone.is_empty() && self.sources.iter().all(is_lost)
     }
 
@@ -539,20 +540,20 @@ impl Goal {
     /// and among those the one whose turn it is.
     fn next_source(
         &self,
-        sources: ReplicaSet,
-        failed: impl Fn(ReplicaId) -> u32,
-    ) -> Option<ReplicaId> {
+        sources: &BTreeSet<MemberId>,
+        failed: impl Fn(MemberId) -> u32,
+    ) -> Option<MemberId> {
         if self.asked.len() >= TRANSFER_CHUNKS_IN_FLIGHT {
             return None;
         }
-        let open = |id: ReplicaId| self.asked.iter().filter(|ask| ask.to == id).count();
-        sources.iter().min_by_key(|id| (open(*id), failed(*id), *id <= self.last, *id))
+        let open = |id: MemberId| self.asked.iter().filter(|ask| ask.to == id).count();
+        sources.iter().copied().min_by_key(|id| (open(*id), failed(*id), *id <= self.last, *id))
     }
 
     /// What to ask a source, if there is something to ask.
-    fn next_question(&mut self, to: ReplicaId) -> Option<Message> {
-        let since = self.build.since().filter(|_| !self.full.contains(to));
-        let below = self.build.is_blank(since) && !self.plain.contains(to);
+    fn next_question(&mut self, to: MemberId) -> Option<Message> {
+        let since = self.build.since().filter(|_| !self.full.contains(&to));
+        let below = self.build.is_blank(since) && !self.plain.contains(&to);
         let share = self.build.waiting().div_ceil(TRANSFER_CHUNKS_IN_FLIGHT);
         let nodes_max = share.clamp(if below { 1 } else { NODES_MIN }, TRANSFER_NODES_MAX);
         let number = self.asks;
@@ -578,7 +579,7 @@ impl Goal {
     }
 
     /// The question that a source answered, by what it asks for first, if there is one.
-    fn answered(&mut self, from: ReplicaId, first: Item) -> Option<Ask> {
+    fn answered(&mut self, from: MemberId, first: Item) -> Option<Ask> {
         let asked = |ask: &Ask| ask.to == from && ask.items.first() == Some(&first);
         let at = self.asked.iter().position(asked)?;
         Some(self.asked.swap_remove(at))

@@ -9,7 +9,7 @@ use pentarchy_core::authenticator::Authenticator;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{self, ClientId, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{self, ClientId, MemberId, Millis, ReplicaId, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{Delay, Memory, Setup, Tuning};
@@ -72,14 +72,14 @@ impl Host {
         is_split: bool,
     ) -> Self {
         let life = membership.members[usize::from(me.0)].life();
-        let epochs = Epochs::new(me, life, membership.clone());
+        let epochs = Epochs::new(member(me), life, membership.clone());
         let sealer = Box::new(|_| unreachable!("every replica in here is admitted"));
         let machine = Machine::new(MachineParts {
             engine: engine(part, me, membership, keys),
             executor: Executor::new(membership.clone(), Box::new(Null::new())),
-            transfer: Transfer::new(me),
+            transfer: Transfer::new(member(me)),
             spooling: None,
-            epoch_manager: EpochManager::new(epochs, life, Box::new(OneEpoch), sealer, me),
+            epoch_manager: EpochManager::new(epochs, life, Box::new(OneEpoch), sealer),
             store: None,
             cache: None,
             resuming: Resuming::new(false, Vec::new()),
@@ -138,7 +138,7 @@ impl Host {
     /// Takes a replica's message.
     pub fn on_peer(&mut self, peer: ReplicaId, bytes: &Bytes, probe: &mut dyn Probe) {
         self.drive(probe, |machine, driver| {
-            machine.on_peer(peer, std::iter::once(bytes.clone()), false);
+            machine.on_peer(member(peer), std::iter::once(bytes.clone()), false);
             machine.deliver_peers(driver)
         });
     }
@@ -226,18 +226,21 @@ impl Host {
 
 /// A core among its peers.
 #[must_use]
-pub fn engine(part: Part, me: ReplicaId, membership: &Membership, keys: Keys) -> Engine {
-    let mut others: ReplicaSet = membership.ids().collect();
-    others.remove(me);
+pub fn engine(part: Part, me: ReplicaId, membership: &Arc<Membership>, keys: Keys) -> Engine {
     Engine::new(EngineParts {
         core: Started { core: part.core, effects: part.effects },
         verifier: keys.verifier,
         authenticator: keys.authenticator,
-        me,
-        others,
-        epoch: membership.epoch,
+        me: member(me),
+        membership: membership.clone(),
         checks_itself: false,
     })
+}
+
+/// Who a replica is: all members have the numbers of their places in here.
+#[must_use]
+pub const fn member(ReplicaId(place): ReplicaId) -> MemberId {
+    MemberId(place as u32)
 }
 
 /// What a fresh core is started with.

@@ -2,7 +2,8 @@
 
 use crate::{Node, Probe, steps};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
+use pentarchy_core::ids::{ClientId, MemberId, Millis, ReplicaId, Slot};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::protocol::{Delay, TimerKey};
 use pentarchy_core::wire::{Wire, Writer};
@@ -112,8 +113,8 @@ pub struct LinksDriver<'a> {
 impl Driver for LinksDriver<'_> {
     type Notices = ();
 
-    fn send_peer(&mut self, peer: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
-        self.links.to_peers.entry(peer).or_default().push(kind, encode);
+    fn send_peer(&mut self, peer: MemberId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
+        self.links.to_peers.entry(ReplicaId(peer.0 as u16)).or_default().push(kind, encode);
     }
     fn send_client(&mut self, client: &ClientId, message: &ToClient) -> bool {
         let queue = self.links.to_clients.entry(*client).or_default();
@@ -128,10 +129,13 @@ impl Driver for LinksDriver<'_> {
     fn pause_client(&mut self, client: &ClientId, _: Pause) {
         panic!("no client in here sends more than there is room for: {client}");
     }
-    fn pause_peer(&mut self, peer: ReplicaId) {
+    fn pause_peer(&mut self, peer: MemberId) {
         panic!("all replicas in here are correct: {peer}");
     }
-    fn peer_queued_bytes(&self, _: ReplicaId) -> usize {
+    fn on_members(&mut self, membership: &Membership) {
+        panic!("no group in here changes: {:?}", membership.members);
+    }
+    fn peer_queued_bytes(&self, _: MemberId) -> usize {
         0
     }
     fn client_queued_bytes(&self, _: &ClientId) -> usize {

@@ -1,6 +1,6 @@
 //! A core among its peers that executes nothing: the whole order of a replica alone, or a pillar.
 
-use crate::host::{Keys, engine};
+use crate::host::{Keys, engine, member};
 use crate::links::{Links, LinksDriver, Queue};
 use crate::{Node, Unwatched};
 use pentarchy_core::Bytes;
@@ -28,7 +28,7 @@ pub struct OrderingCore {
 impl OrderingCore {
     /// Around a core that was brought up at a replica of this group. It speaks at once.
     #[must_use]
-    pub fn new(part: Part, me: ReplicaId, membership: &Membership, keys: Keys) -> Self {
+    pub fn new(part: Part, me: ReplicaId, membership: &Arc<Membership>, keys: Keys) -> Self {
         let engine = engine(part, me, membership, keys);
         let instance = PillarInstance::new(engine, None, Seen::default(), HostLimits::default());
         let (links, node, now) = (Links::default(), Node::Replica(me), Millis(0));
@@ -49,7 +49,7 @@ impl OrderingCore {
     /// Takes a replica's message.
     pub fn on_peer(&mut self, peer: ReplicaId, bytes: &Bytes) {
         self.drive(|instance, driver| {
-            instance.on_peer(peer, std::iter::once(bytes.clone()), false);
+            instance.on_peer(member(peer), std::iter::once(bytes.clone()), false);
             instance.deliver_peers(driver)
         });
     }

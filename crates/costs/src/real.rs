@@ -140,6 +140,7 @@ type Devices = (Vec<Box<dyn Usig>>, Arc<dyn UsigCheck>);
 
 /// One for each pillar, if the protocol's are of that kind.
 fn counters(protocol: &Descriptor, me: ReplicaId, membership: &Arc<Membership>) -> Devices {
+    let me = membership.members[usize::from(me.0)].id;
     let identity = DeviceIdentity::chosen(Incarnation(1), None);
     if protocol.rules.device() == Counter::Trinx {
         let pillars = membership.lane.pillars;

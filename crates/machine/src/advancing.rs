@@ -13,7 +13,7 @@ use bytes::Bytes;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::epochs::{Admission, Handover, Message, Step};
 use pentarchy_core::erased::{CoreEvent, ReplicaCore};
-use pentarchy_core::ids::{Epoch, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{Epoch, MemberId, Millis, ReplicaSet, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::{Authority, Memory, Reject};
 use pentarchy_core::request::Envelope;
@@ -26,7 +26,7 @@ impl<D: Disk> Machine<'_, D> {
     /// A peer spoke about epochs.
     pub(crate) fn on_epochs(
         &mut self,
-        peer: ReplicaId,
+        peer: MemberId,
         bytes: &Bytes,
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
@@ -49,7 +49,7 @@ impl<D: Disk> Machine<'_, D> {
     /// A message of another epoch came.
     pub(crate) fn on_other_epoch(
         &mut self,
-        peer: ReplicaId,
+        peer: MemberId,
         epoch: Epoch,
         driver: &mut impl Driver,
     ) {
@@ -62,12 +62,16 @@ impl<D: Disk> Machine<'_, D> {
     /// A member asks to be admitted: the group orders that like any client's request.
     fn on_admit(
         &mut self,
-        peer: ReplicaId,
+        peer: MemberId,
         envelope: Arc<Envelope>,
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
-        let member = self.membership().member(&envelope.client);
-        if member != Some(peer) || !self.engine.verifier.envelope(&envelope) {
+        let membership = self.membership();
+        let member = membership.member(&envelope.client);
+        if member.is_none()
+            || member != membership.index_of(peer)
+            || !self.engine.verifier.envelope(&envelope)
+        {
             self.engine.reject(peer, Reject::BadRequest, driver);
             return Ok(());
         }
@@ -79,11 +83,12 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// Takes note of a member that asks to be admitted in this epoch.
-    fn note_asking(&mut self, peer: ReplicaId, envelope: &Envelope) {
+    fn note_asking(&mut self, peer: MemberId, envelope: &Envelope) {
         let membership = self.membership();
+        let Some(index) = membership.index_of(peer) else { return };
         let asks = envelope.requests.iter().any(|request| {
             Admission::of_operation(&request.operation).is_some_and(|asked| {
-                let admitted = membership.members[usize::from(peer.0)].life();
+                let admitted = membership.members[usize::from(index.0)].life();
                 let of_this_epoch = (membership.epoch, membership.configuration);
                 (asked.epoch, asked.configuration) == of_this_epoch && asked.life != admitted
             })
@@ -145,10 +150,10 @@ impl<D: Disk> Machine<'_, D> {
         let EpochManager { epochs, steps, .. } = &mut self.epoch_manager;
         epochs.on_round(Millis(self.engine.now_ms), steps);
         if steps.contains(&Step::AskAdmission) {
-            self.others.on_asked(self.engine.me, self.engine.now_ms);
+            self.others.on_asked(self.engine.places.member, self.engine.now_ms);
             let envelope = self.epoch_manager.admission(now);
             driver.observe(Observed::Petitions(&envelope));
-            self.tell(self.engine.others, &Message::Admit(envelope), driver);
+            self.tell(self.engine.places.peers(), &Message::Admit(envelope), driver);
         }
         self.look_whether_lost();
         self.carry_out_epochs(driver);
@@ -158,7 +163,7 @@ impl<D: Disk> Machine<'_, D> {
     fn carry_out_epochs(&mut self, driver: &mut impl Driver) {
         for step in std::mem::take(&mut self.epoch_manager.steps) {
             match step {
-                Step::Send { to, message } => self.tell(to, &message, driver),
+                Step::Send { to, message } => self.tell(to.into_iter(), &message, driver),
                 Step::Begin { membership, sources } => {
                     self.epoch_manager.next = Some((membership, sources));
                 }
@@ -172,21 +177,26 @@ impl<D: Disk> Machine<'_, D> {
 
     /// A peer says that it is under another configuration. If that is so, neither counts what the
     /// other signs. The log says so once.
-    fn note_other_configuration(&mut self, peer: ReplicaId) {
+    fn note_other_configuration(&mut self, peer: MemberId) {
         self.engine.counters.other_configuration += 1;
         if self.others.on_other_configuration(peer) {
             error!(
                 %peer,
-                "that replica says that it has another configuration (members, keys, f, protocol, \
+                "that member says that it has another configuration (members, keys, f, protocol, \
                  pillars, request_auth or sizes); if so, neither counts what the other signs: \
                  compare the cluster.toml of both, and the versions of the program"
             );
         }
     }
 
-    pub(crate) fn tell(&self, to: ReplicaSet, message: &Message, driver: &mut impl Driver) {
+    pub(crate) fn tell(
+        &self,
+        to: impl Iterator<Item = MemberId>,
+        message: &Message,
+        driver: &mut impl Driver,
+    ) {
         let bytes = message.to_bytes();
-        for peer in to.iter() {
+        for peer in to {
             driver.send_peer(peer, "epochs", |to| {
                 to.u8(EPOCHS);
                 to.array(&bytes);
@@ -223,10 +233,12 @@ impl<D: Disk> Machine<'_, D> {
         }
         self.reads.begin_epoch(membership.base.slot);
         self.transfer.give_up();
-        self.others.begin_epoch();
+        self.others.begin_epoch(|member| membership.index_of(member).is_some());
+        // It may be what is looked at just now.
+        self.has_leavers = true;
         let verifier = self.epoch_manager.factory.verifier(&membership);
         let core = self.start_core(&membership, &verifier, fetch);
-        self.engine.begin_epoch(membership.epoch, verifier, core, driver);
+        self.engine.begin_epoch(&membership, verifier, core, driver);
         driver.observe(Observed::Began(&membership));
         if let Some(mine) = diverged {
             self.on_diverged(mine.slot, driver);

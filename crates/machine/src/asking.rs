@@ -11,7 +11,7 @@ use crate::store::Disk;
 use bytes::Bytes;
 use pentarchy_core::counter::{Instance, Memory, Ui};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::MemberId;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::wire::{Malformed, Wire};
 use tracing::{info, warn};
@@ -32,13 +32,14 @@ impl<D: Disk> Machine<'_, D> {
         // A device that keeps its own memory cannot be put back with a folder: nobody is needed.
         let keeps_itself = self.memories().is_empty();
         let wanted = if keeps_itself { 0 } else { self.membership().f + 1 };
-        let next = self.resuming.next(self.engine.others, wanted, self.engine.now_ms);
+        let next = self.resuming.next(self.engine.places.peers(), wanted, self.engine.now_ms);
         let others = self.resuming.answered.len();
+        let is_answered = next == Some(Next::Speak);
         match next {
             None => return Ok(()),
             Some(Next::Ask(peers)) => {
                 let ask = Message::Ask { epoch: self.engine.epoch };
-                peers.iter().for_each(|peer| tell(peer, &ask, driver));
+                peers.into_iter().for_each(|peer| tell(peer, &ask, driver));
                 return Ok(());
             }
             Some(Next::Speak) => {
@@ -56,7 +57,6 @@ impl<D: Disk> Machine<'_, D> {
                 );
             }
         }
-        let is_answered = next == Some(Next::Speak);
         driver.observe(Observed::Resumes { epoch: self.engine.epoch, is_answered });
         self.begin_process(driver)
     }
@@ -64,19 +64,22 @@ impl<D: Disk> Machine<'_, D> {
     /// A peer asks, or answers.
     pub(crate) fn on_resuming(
         &mut self,
-        peer: ReplicaId,
+        peer: MemberId,
         bytes: &Bytes,
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
         match Message::from_bytes(bytes) {
             Err(Malformed) => self.engine.reject(peer, Reject::Malformed, driver),
             Ok(Message::Ask { epoch }) => {
-                match self.resuming.answer(self.engine.epoch, epoch, peer) {
+                let places = &self.engine.places;
+                match self.resuming.answer(self.engine.epoch, epoch, || places.replica(peer)) {
                     Some(seen) => tell(peer, &seen, driver),
                     None => self.on_other_epoch(peer, epoch, driver),
                 }
             }
             Ok(Message::Seen { epoch, .. }) if epoch != self.engine.epoch => {}
+            // It has no part in that epoch.
+            Ok(Message::Seen { .. }) if self.engine.places.replica(peer).is_none() => {}
             Ok(Message::Seen { lasts, .. }) => return self.on_seen(peer, &lasts, driver),
         }
         Ok(())
@@ -91,13 +94,13 @@ impl<D: Disk> Machine<'_, D> {
 
     fn on_seen(
         &mut self,
-        peer: ReplicaId,
+        peer: MemberId,
         lasts: &[(Digest, Ui)],
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
         let memories = self.memories();
-        let Engine { verifier, me, now_ms, .. } = &self.engine;
-        let is_mine = |digest: &Digest, ui: &Ui| verifier.usig(*me, digest, ui);
+        let Engine { verifier, places, now_ms, .. } = &self.engine;
+        let is_mine = |digest: &Digest, ui: &Ui| verifier.usig(places.me, digest, ui);
         if let Err(why) = self.resuming.on_seen(peer, lasts, &memories, is_mine, *now_ms)? {
             self.engine.reject(peer, why, driver);
         }
@@ -105,7 +108,7 @@ impl<D: Disk> Machine<'_, D> {
     }
 }
 
-fn tell(peer: ReplicaId, message: &Message, driver: &mut impl Driver) {
+fn tell(peer: MemberId, message: &Message, driver: &mut impl Driver) {
     driver.send_peer(peer, "resuming", |to| {
         to.u8(RESUMING);
         message.encode(to);

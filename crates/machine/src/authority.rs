@@ -100,7 +100,8 @@ impl<D: Disk> Machine<'_, D> {
     /// Tells the authority, under this replica's key, what the core had ordered when it stopped.
     fn report(&self, driver: &mut impl Driver) {
         let Some(history) = self.wedging.history.clone() else { return };
-        let (epoch, author, life) = (self.engine.epoch, self.engine.me, self.epoch_manager.life);
+        let (epoch, author, life) =
+            (self.engine.epoch, self.engine.places.me, self.epoch_manager.life);
         let report = Report { epoch, author, life, history };
         let signature = self.engine.authenticator.sign(&report.statement(self.membership()));
         driver.tell_authority(ToAuthority::Report(Box::new(SignedReport { report, signature })));
@@ -173,7 +174,7 @@ impl<D: Disk> Machine<'_, D> {
         }
         info!(%slot, "fetching the state with which the next epoch begins");
         driver.observe(Observed::Fetching(slot, state));
-        let others = self.engine.others;
+        let others = self.engine.places.peers().collect();
         self.transfer.want(slot, state, others, &self.executor, &mut self.steps);
         self.carry_out_transfer(driver)
     }

@@ -6,7 +6,7 @@ use crate::store::{Disk, ObservedStore, StateCache};
 use pentarchy_core::counter::{Refused, Usig};
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{MemberId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Life, Membership};
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::{BadRecord, Memory, Rules};
@@ -65,8 +65,8 @@ pub enum Kept<D> {
 
 /// What decides it.
 pub struct Beginning<'a> {
-    /// Which replica this is.
-    pub me: ReplicaId,
+    /// Which member this is.
+    pub me: MemberId,
     /// Of its trusted device.
     pub life: Life,
     /// The protocol's.

@@ -10,10 +10,11 @@ use crate::observed::Observed;
 use crate::store::Disk;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::change::{Change, Petition, Ready};
+use pentarchy_core::configuration::{Configuration, MemberEntry};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Message;
 use pentarchy_core::erased::CoreEvent;
-use pentarchy_core::ids::Millis;
+use pentarchy_core::ids::{MemberId, Millis};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use pentarchy_core::request::Envelope;
@@ -40,7 +41,7 @@ impl<D: Disk> Machine<'_, D> {
         if !is_new && self.engine.now_ms < self.said_ready.again_ms {
             return Ok(());
         }
-        if !changes_keys_only(change, self.executor.membership()) {
+        if !can_follow(change, self.executor.membership(), self.engine.places.member) {
             return Ok(());
         }
         let change = change.clone();
@@ -94,7 +95,7 @@ impl<D: Disk> Machine<'_, D> {
     /// Each replica has its core order that, this one included.
     fn say_ready(&mut self, envelope: Arc<Envelope>, driver: &mut impl Driver) -> Result<(), Halt> {
         driver.observe(Observed::Petitions(&envelope));
-        self.tell(self.engine.others, &Message::Admit(envelope.clone()), driver);
+        self.tell(self.engine.places.peers(), &Message::Admit(envelope.clone()), driver);
         match self.answer_settled(envelope, driver) {
             Some(request) => self.step(CoreEvent::Input(request), driver),
             None => Ok(()),
@@ -130,16 +131,91 @@ impl<D: Disk> Machine<'_, D> {
     }
 }
 
-/// Whether a change keeps all but keys, secret and administrators. Machines cannot carry out others
-/// yet, so a replica is never ready for one.
-fn changes_keys_only(change: &Change, membership: &Membership) -> bool {
+/// Whether a machine can carry out a change: one of keys, secret, administrators and addresses, and
+/// one in which the last members leave. Others have no way yet to bring a new member the state, nor
+/// a device that certified as one replica to be another. So a replica is never ready for those; nor
+/// is one that leaves.
+fn can_follow(change: &Change, membership: &Membership, me: MemberId) -> bool {
     let Some(current) = &membership.stated else { return false };
+    let Configuration { members, .. } = &change.next;
     let mut same = change.next.clone();
     same.number = current.number;
     same.secret = current.secret;
+    same.next_member = current.next_member;
     same.administrators.clone_from(&current.administrators);
-    for (member, now) in same.members.iter_mut().zip(&current.members) {
-        member.signing = now.signing;
+    same.members.clone_from(&current.members);
+    let who = |member: &MemberEntry| (member.id, member.identity);
+    let stay = members.iter().map(who).eq(current.members.iter().map(who).take(members.len()));
+    same == **current && stay && members.iter().any(|member| member.id == me)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pentarchy_core::configuration::{Administrators, Facts, RequestMeans};
+    use pentarchy_core::ids::{GroupId, Incarnation};
+    use pentarchy_core::membership::{Life, PillarConfig};
+    use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
+    use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
+
+    fn entry(id: u32) -> MemberEntry {
+        let (identity, signing) = ([100 + id as u8; 32], [200 + id as u8; 32]);
+        MemberEntry { id: MemberId(id), identity, signing, address: format!("host-{id}:7000") }
     }
-    same == **current
+
+    fn current() -> Configuration {
+        Configuration {
+            group: GroupId([5; 16]),
+            number: 3,
+            protocol: "none".to_owned(),
+            facts: Facts {
+                fault_model: FaultModel::Hybrid,
+                group_size: Count::per_fault_and_one(2),
+                quorum: QuorumRule::Majority,
+                replies: Count::per_fault_and_one(1),
+                reads: ReadRule::All,
+                pillars: false,
+                speculative: false,
+                replies_itself: false,
+                authority: Authority::Members,
+                counter: None,
+            },
+            f: 1,
+            lane: PillarConfig::default(),
+            tuning: Tuning::default(),
+            requests: RequestMeans::Signature,
+            secret: None,
+            administrators: Administrators::default(),
+            members: (0..4).map(entry).collect(),
+            next_member: MemberId(4),
+        }
+    }
+
+    /// Whether member 1 is ready for a change that alters this.
+    fn follows(alter: impl FnOnce(&mut Configuration)) -> bool {
+        let (current, lives) = (current(), [Life::mac(Incarnation(1)); 4]);
+        let mut next = current.clone();
+        next.number += 1;
+        alter(&mut next);
+        let (expects, expires) = (current.digest(), Millis(9));
+        let change = Change { expects, attempt: 0, expires, next, needed: Vec::new() };
+        can_follow(&change, &current.begin(&lives), MemberId(1))
+    }
+
+    #[test]
+    fn a_replica_is_ready_only_for_what_machines_can_carry_out() {
+        assert!(follows(|_| {}), "other keys are made anew with each change");
+        assert!(follows(|next| next.secret = Some(Digest::of(b"another"))));
+        assert!(follows(|next| next.administrators.threshold = 1));
+        assert!(follows(|next| next.members[2].address = "elsewhere:1".to_owned()));
+        assert!(follows(|next| next.members.truncate(3)), "the last one leaves");
+        assert!(!follows(|next| next.members.truncate(1)), "it leaves itself");
+        assert!(!follows(|next| _ = next.members.remove(0)), "others get other places");
+        assert!(!follows(|next| next.members.swap(2, 3)));
+        assert!(!follows(|next| next.members.push(entry(4))));
+        assert!(!follows(|next| next.members[3].identity = [9; 32]));
+        assert!(!follows(|next| next.f = 0));
+        assert!(!follows(|next| next.protocol = "other".to_owned()));
+        assert!(!follows(|next| next.tuning.batch_requests += 1));
+    }
 }

@@ -66,8 +66,8 @@ pub struct Counters {
     pub records: u64,
     /// What the core reported about others.
     pub findings: u64,
-    /// The same, by the replica that is to blame.
-    pub findings_about: BTreeMap<u16, u64>,
+    /// The same, by the member that is to blame.
+    pub findings_about: BTreeMap<u32, u64>,
     /// Times that this replica's own state was found to be wrong.
     pub diverged: u64,
 }
@@ -103,8 +103,8 @@ impl Counters {
         self.records += other.records;
         self.findings += other.findings;
         self.diverged += other.diverged;
-        for (replica, findings) in &other.findings_about {
-            *self.findings_about.entry(*replica).or_default() += findings;
+        for (member, findings) in &other.findings_about {
+            *self.findings_about.entry(*member).or_default() += findings;
         }
     }
 }

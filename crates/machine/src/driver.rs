@@ -3,7 +3,8 @@
 
 use crate::observed::{NoticeLog, Observed};
 use crate::wedging::ToAuthority;
-use pentarchy_core::ids::{ClientId, ReplicaId};
+use pentarchy_core::ids::{ClientId, MemberId};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::protocol::{Delay, Reject, TimerKey};
 use pentarchy_core::wire::Writer;
@@ -60,7 +61,7 @@ pub trait Driver {
     type Notices: NoticeLog;
 
     /// Queues a message for a peer. It is lost if the peer is not connected, or reads too slowly.
-    fn send_peer(&mut self, peer: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer));
+    fn send_peer(&mut self, peer: MemberId, kind: Kind, encode: impl FnOnce(&mut Writer));
 
     /// Queues a message for a client. False if the client is connected and too much waits for it:
     /// then the message is lost. A message to a client that is not connected is lost, too.
@@ -79,10 +80,15 @@ pub trait Driver {
     fn pause_client(&mut self, client: &ClientId, pause: Pause);
 
     /// Does not read a peer that forges messages for a moment.
-    fn pause_peer(&mut self, peer: ReplicaId);
+    fn pause_peer(&mut self, peer: MemberId);
+
+    /// The group goes on in another configuration, of which this replica is a member: links to
+    /// those that are none end, and there are to be links to all others, at the addresses that the
+    /// configuration names. A link to a member that stays is left alone.
+    fn on_members(&mut self, membership: &Membership);
 
     /// Bytes that wait for a peer.
-    fn peer_queued_bytes(&self, peer: ReplicaId) -> usize;
+    fn peer_queued_bytes(&self, peer: MemberId) -> usize;
 
     /// Bytes that wait for a client.
     fn client_queued_bytes(&self, client: &ClientId) -> usize;

@@ -9,12 +9,14 @@ use crate::halt::Halt;
 use crate::inbound::Heard;
 use crate::observed::{Observed, Sent};
 use crate::others::Lately;
+use crate::places::Places;
 use bytes::Bytes;
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::authenticator::Authenticator;
 use pentarchy_core::counter::Ui;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
-use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{Epoch, MemberId, ReplicaId, ReplicaSet};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Evidence, Reject, To};
@@ -55,10 +57,9 @@ pub struct Engine {
     pub(crate) found: Lately,
     pub(crate) verifier: Arc<dyn Verifier>,
     pub(crate) authenticator: Box<dyn Authenticator>,
-    pub(crate) me: ReplicaId,
-    pub(crate) others: ReplicaSet,
-    /// Of the core, to which all that it says belongs.
+    /// Of the core, to which all that it says belongs; and who is which replica in it.
     pub(crate) epoch: Epoch,
+    pub(crate) places: Places,
     /// What the core sent to itself and what it is answered, in order. Delivered before anything
     /// from outside.
     pub(crate) inward: VecDeque<CoreEvent>,
@@ -83,12 +84,10 @@ pub struct EngineParts {
     pub verifier: Arc<dyn Verifier>,
     /// What convinces others.
     pub authenticator: Box<dyn Authenticator>,
-    /// Which replica this is.
-    pub me: ReplicaId,
-    /// The other members.
-    pub others: ReplicaSet,
-    /// The core's epoch.
-    pub epoch: Epoch,
+    /// Which member this is.
+    pub me: MemberId,
+    /// The members of the core's epoch.
+    pub membership: Arc<Membership>,
     /// Whether the core's invariants are checked after each step, and whether what this replica
     /// shows in a view change is opened before it leaves, as others open it: what they would refuse
     /// [is told to the driver](Driver::on_own_refused), which panics unless it watches. Not where
@@ -98,9 +97,12 @@ pub struct EngineParts {
 
 impl Engine {
     /// Of a core that has begun.
+    ///
+    /// # Panics
+    /// If the epoch has no place for this member.
     #[must_use]
     pub fn new(parts: EngineParts) -> Self {
-        let EngineParts { core, verifier, authenticator, me, others, epoch, checks_itself } = parts;
+        let EngineParts { core, verifier, authenticator, me, membership, checks_itself } = parts;
         let Started { core, effects } = core;
         Self {
             core,
@@ -111,9 +113,8 @@ impl Engine {
             found: Lately::default(),
             verifier,
             authenticator,
-            me,
-            others,
-            epoch,
+            epoch: membership.epoch,
+            places: Places::new(me, &membership),
             inward: VecDeque::new(),
             taken: 0,
             effects,
@@ -127,20 +128,34 @@ impl Engine {
     /// Goes over to the core of another epoch. Nothing of the one before is left.
     pub(crate) fn begin_epoch(
         &mut self,
-        epoch: Epoch,
+        membership: &Membership,
         verifier: Arc<dyn Verifier>,
         core: Box<dyn ReplicaCore>,
         driver: &mut impl Driver,
     ) {
-        (self.epoch, self.verifier, self.core) = (epoch, verifier, core);
+        (self.epoch, self.verifier, self.core) = (membership.epoch, verifier, core);
+        let places = Places::new(self.places.member, membership);
+        if std::mem::replace(&mut self.places, places).configuration != membership.configuration {
+            self.forget_leavers();
+            driver.on_members(membership);
+        }
         driver.disarm_all();
         self.inward.clear();
+    }
+
+    /// What was counted of members that have left is worth nothing any more.
+    fn forget_leavers(&mut self) {
+        let Self { places, refused, found, counters, .. } = self;
+        let stays = |member: MemberId| places.replica(member).is_some();
+        refused.retain(stays);
+        found.retain(stays);
+        counters.findings_about.retain(|member, _| stays(MemberId(*member)));
     }
 
     /// Opens and counts a peer's protocol message.
     pub(crate) fn open(
         &mut self,
-        peer: ReplicaId,
+        peer: MemberId,
         bytes: &Bytes,
         driver: &mut impl Driver,
     ) -> Opened {
@@ -158,7 +173,7 @@ impl Engine {
     /// The message, unless it is of another epoch.
     fn try_open(
         &self,
-        peer: ReplicaId,
+        peer: MemberId,
         bytes: &Bytes,
     ) -> Result<Result<Option<Incoming>, Epoch>, Reject> {
         let mut reader = Reader::new(bytes);
@@ -166,25 +181,35 @@ impl Engine {
         if epoch != self.epoch {
             return Ok(Err(epoch));
         }
+        // Only now is it known by which table.
+        let peer = self.places.replica(peer).ok_or(Reject::WrongAuthor)?;
         self.core.open_new(&*self.verifier, peer, &bytes.slice(8..)).map(Ok)
     }
 
     /// A whole message of a peer is refused.
     pub(crate) fn refuse(
         &mut self,
-        peer: ReplicaId,
+        peer: MemberId,
         bytes: &Bytes,
         why: Reject,
         driver: &mut impl Driver,
     ) -> Heard {
         self.messages.came("refused", bytes.len());
         self.reject(peer, why, driver);
-        let forged = why == Reject::BadAuth && author(bytes) == Some(peer);
+        let forged = why == Reject::BadAuth && self.author(bytes) == Some(peer);
         if forged { Heard::Forged } else { Heard::Taken }
     }
 
+    /// The claimed author of a protocol message of this epoch, behind its first byte and its epoch.
+    fn author(&self, bytes: &Bytes) -> Option<MemberId> {
+        let mut reader = Reader::new(bytes);
+        reader.u8().ok()?;
+        Epoch::decode(&mut reader).ok()?;
+        self.places.member_of(ReplicaId::decode(&mut reader).ok()?)
+    }
+
     /// Counts something of a peer that is refused.
-    pub(crate) fn reject(&mut self, peer: ReplicaId, why: Reject, driver: &mut impl Driver) {
+    pub(crate) fn reject(&mut self, peer: MemberId, why: Reject, driver: &mut impl Driver) {
         driver.observe(Observed::Rejected(peer, why));
         self.rejects.add(why);
         self.refused.add(peer, self.now_ms);
@@ -228,8 +253,10 @@ impl Engine {
                 driver.observe(Observed::Reported(&evidence));
                 let Evidence { author, finding } = evidence;
                 self.counters.findings += 1;
-                *self.counters.findings_about.entry(author.0).or_default() += 1;
-                self.found.add(author, self.now_ms);
+                if let Some(member) = self.places.member_of(author) {
+                    *self.counters.findings_about.entry(member.0).or_default() += 1;
+                    self.found.add(member, self.now_ms);
+                }
                 warn!(about = %author, ?finding, "evidence of misbehaviour");
             }
         }
@@ -239,10 +266,10 @@ impl Engine {
     fn receivers(&self, to: To) -> ReplicaSet {
         match to {
             To::One(id) => ReplicaSet::from_iter([id]),
-            To::Others => self.others,
+            To::Others => self.places.others,
             To::All => {
-                let mut all = self.others;
-                all.insert(self.me);
+                let mut all = self.places.others;
+                all.insert(self.places.me);
                 all
             }
             To::Set(set) => set,
@@ -273,7 +300,7 @@ impl Engine {
         let sent = Sent { core, to, incoming: &incoming, wire: &wire, digest, ui };
         driver.observe(Observed::Sent(sent));
         let receivers = self.receivers(to);
-        if receivers.contains(self.me) {
+        if receivers.contains(self.places.me) {
             if let (Some(barrier), Some(ui)) = (barrier, ui) {
                 barrier.loops(self.taken + self.inward.len() as u64, ui, outgoing.digest);
             }
@@ -296,7 +323,7 @@ impl Engine {
         let shows = matches!(kind, "view_change" | "new_view") && self.fault == Fault::None;
         if self.checks_itself
             && shows
-            && let Err(why) = self.core.open(&*self.verifier, self.me, wire)
+            && let Err(why) = self.core.open(&*self.verifier, self.places.me, wire)
         {
             driver.on_own_refused(kind, why);
         }
@@ -305,8 +332,8 @@ impl Engine {
     /// Queues bytes for the other replicas among the receivers.
     fn relay(&self, to: To, kind: Kind, wire: &Bytes, driver: &mut impl Driver) {
         let mut receivers = self.receivers(to);
-        receivers.remove(self.me);
-        for peer in receivers.iter() {
+        receivers.remove(self.places.me);
+        for peer in self.places.members_of(receivers) {
             driver.send_peer(peer, kind, |to| {
                 to.u8(PROTOCOL);
                 self.epoch.encode(to);
@@ -317,10 +344,10 @@ impl Engine {
 
     /// What this replica had said before a crash comes back to it as what it says now does.
     fn relay_to_itself(&mut self, to: To, wire: &Bytes, driver: &mut impl Driver) {
-        if self.receivers(to).contains(self.me) {
-            match self.core.open(&*self.verifier, self.me, wire) {
+        if self.receivers(to).contains(self.places.me) {
+            match self.core.open(&*self.verifier, self.places.me, wire) {
                 Ok(incoming) => self.inward.push_back(CoreEvent::Message(incoming)),
-                Err(why) => self.reject(self.me, why, driver),
+                Err(why) => self.reject(self.places.member, why, driver),
             }
         }
     }
@@ -332,12 +359,4 @@ fn certificate<L: EntryLog>(barrier: &Barrier<L>, outgoing: &Outgoing) -> Option
         Auth::Usig(instance, at) => barrier.certified(instance, at, &outgoing.digest),
         _ => None,
     }
-}
-
-/// The claimed author of a protocol message, behind its first byte and its epoch.
-fn author(bytes: &Bytes) -> Option<ReplicaId> {
-    let mut reader = Reader::new(bytes);
-    reader.u8().ok()?;
-    Epoch::decode(&mut reader).ok()?;
-    ReplicaId::decode(&mut reader).ok()
 }

@@ -4,7 +4,7 @@ use crate::factory::{EpochFactory, Split, Started};
 use pentarchy_core::change::Petition;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Epochs, Step};
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaSet, Slot};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Memory, Rules};
@@ -42,16 +42,20 @@ pub struct EpochManager<'f> {
 }
 
 impl<'f> EpochManager<'f> {
-    /// Of these epochs. `me` is a member of all of them, and asks to be admitted if need be.
+    /// Of these epochs, in the present one of which this replica has a place. It asks to be
+    /// admitted there if need be.
+    ///
+    /// # Panics
+    /// If it has none.
     #[must_use]
     pub fn new(
         epochs: Epochs,
         life: Life,
         factory: Box<dyn EpochFactory + 'f>,
         sealer: Sealer,
-        me: ReplicaId,
     ) -> Self {
-        let me = ClientId(epochs.membership().members[usize::from(me.0)].identity);
+        let place = epochs.index().expect("a replica without a place ends");
+        let me = ClientId(epochs.membership().members[usize::from(place.0)].identity);
         let (steps, kept_links) = (Vec::new(), epochs.links().len());
         Self {
             epochs,

@@ -1,7 +1,7 @@
 //! Why a replica must not go on.
 
 use pentarchy_core::counter::{Position, Refused};
-use pentarchy_core::ids::{Epoch, ReplicaId, Slot};
+use pentarchy_core::ids::{Epoch, MemberId, Slot};
 use pentarchy_storage::error::StorageError;
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub enum Halt {
     /// What it has kept is older than what it has said: the data folder was put back from a copy.
     Rewound {
         /// The peer that shows a later statement of its device, certified by that.
-        peer: ReplicaId,
+        peer: MemberId,
         /// At this position.
         seen: Position,
         /// The last position that it has kept.

@@ -4,8 +4,8 @@
 //! for the rounds to come. What it sends meanwhile is not read.
 
 use bytes::Bytes;
-use pentarchy_core::ids::{ReplicaId, ReplicaSet};
-use std::collections::{BTreeMap, VecDeque};
+use pentarchy_core::ids::MemberId;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// The time that the messages of one peer may take in one round. The one that exceeds it is the
@@ -24,14 +24,14 @@ pub enum Heard {
 /// Messages of peers, in the order in which they came. Of each peer no more than was read at once.
 #[derive(Default)]
 pub struct Inbound {
-    waiting: BTreeMap<ReplicaId, VecDeque<Bytes>>,
+    waiting: BTreeMap<MemberId, VecDeque<Bytes>>,
 }
 
 impl Inbound {
     /// Takes in what was read of a peer. `is_new`: on a connection that takes the place of the one
     /// before. What the peer said there is lost with it: a peer that connects again and again must
     /// not fill the memory.
-    pub fn take(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>, is_new: bool) {
+    pub fn take(&mut self, peer: MemberId, messages: impl Iterator<Item = Bytes>, is_new: bool) {
         let waiting = self.waiting.entry(peer).or_default();
         if is_new {
             waiting.clear();
@@ -40,8 +40,13 @@ impl Inbound {
     }
 
     /// Whether something of a peer waits, so that no more is to be read of it.
-    pub fn has(&self, peer: ReplicaId) -> bool {
+    pub fn has(&self, peer: MemberId) -> bool {
         self.waiting.get(&peer).is_some_and(|waiting| !waiting.is_empty())
+    }
+
+    /// What others than these said is never looked at.
+    pub fn retain(&mut self, stays: impl Fn(MemberId) -> bool) {
+        self.waiting.retain(|member, _| stays(*member));
     }
 
     /// Whether nothing waits.
@@ -55,9 +60,9 @@ impl Inbound {
         &mut self,
         to: &mut T,
         mut clock: impl FnMut(&mut T) -> Duration,
-        mut take: impl FnMut(&mut T, ReplicaId, &Bytes) -> Result<Heard, E>,
-    ) -> Result<ReplicaSet, E> {
-        let mut forgers = ReplicaSet::EMPTY;
+        mut take: impl FnMut(&mut T, MemberId, &Bytes) -> Result<Heard, E>,
+    ) -> Result<BTreeSet<MemberId>, E> {
+        let mut forgers = BTreeSet::new();
         for (peer, waiting) in &mut self.waiting {
             let Some(mut message) = waiting.pop_front() else { continue };
             let begun = clock(to);
@@ -81,17 +86,17 @@ impl Inbound {
 mod tests {
     use super::*;
 
-    const LIAR: ReplicaId = ReplicaId(1);
-    const OTHER: ReplicaId = ReplicaId(2);
+    const LIAR: MemberId = MemberId(1);
+    const OTHER: MemberId = MemberId(2);
 
     /// Has so many messages of each wait, and delivers a round in which each takes a millisecond.
     /// Gives how many of each were looked at.
-    fn round(inbound: &mut Inbound, found: Heard) -> ([usize; 2], ReplicaSet) {
+    fn round(inbound: &mut Inbound, found: Heard) -> ([usize; 2], BTreeSet<MemberId>) {
         let mut of_each = [0; 2];
         let clock =
             |of_each: &mut [usize; 2]| Duration::from_millis((of_each[0] + of_each[1]) as u64);
         let forgers = inbound.deliver(&mut of_each, clock, |of_each, peer, _| {
-            of_each[usize::from(peer.0) - 1] += 1;
+            of_each[peer.0 as usize - 1] += 1;
             Ok::<_, ()>(if peer == LIAR { found } else { Heard::Taken })
         });
         (of_each, forgers.unwrap())
@@ -110,7 +115,7 @@ mod tests {
         let mut inbound = filled();
         let expected = [[4, 2], [4, 0], [2, 0], [0, 0]];
         for looked_at in expected {
-            assert_eq!(round(&mut inbound, Heard::Taken), (looked_at, ReplicaSet::EMPTY));
+            assert_eq!(round(&mut inbound, Heard::Taken), (looked_at, BTreeSet::new()));
             assert!(!inbound.has(OTHER));
         }
         assert!(inbound.is_empty() && !inbound.has(LIAR));
@@ -119,7 +124,7 @@ mod tests {
     #[test]
     fn of_a_forger_nothing_else_is_looked_at() {
         let mut inbound = filled();
-        let forgers: ReplicaSet = [LIAR].into_iter().collect();
+        let forgers: BTreeSet<MemberId> = [LIAR].into_iter().collect();
         assert_eq!(round(&mut inbound, Heard::Forged), ([1, 2], forgers));
         assert!(inbound.is_empty());
     }

@@ -15,7 +15,7 @@
 //! | --- | --- |
 //! | `machine` | [`Machine`]: its parts, and its rounds |
 //! | `driver` | what it asks of its driver |
-//! | `engine` | the core among its peers: messages, keys, what it says to itself |
+//! | `engine`, `places` | the core among its peers: messages, keys, who they are, what it says to itself |
 //! | `effects` | what becomes of the core's effects |
 //! | `admission`, `admitting`, `checking`, `queries` | clients' messages, up to the core |
 //! | `links`, `inbound` | what peers sent, and how much of it is looked at in a round |
@@ -76,6 +76,7 @@ pub mod meter;
 mod observed;
 mod others;
 pub mod pillar;
+mod places;
 mod queries;
 pub mod readiness;
 mod replies;

@@ -11,7 +11,7 @@ use crate::store::Disk;
 use crate::transfers::TRANSFER;
 use bytes::Bytes;
 use pentarchy_core::erased::CoreEvent;
-use pentarchy_core::ids::{ClientId, Node, ReplicaId};
+use pentarchy_core::ids::{ClientId, MemberId, Node};
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::transfer;
@@ -21,7 +21,7 @@ impl<D: Disk> Machine<'_, D> {
     /// A connection to a peer or a client began, and takes the place of any before.
     pub fn on_link_up(&mut self, node: Node) {
         match node {
-            Node::Replica(peer) => _ = self.connected.insert(peer),
+            Node::Member(peer) => _ = self.connected.insert(peer),
             Node::Client(_) if self.has_started && mutant!("links.known-clients-only") => {}
             Node::Client(client) => self.replies.up(client),
         }
@@ -30,7 +30,7 @@ impl<D: Disk> Machine<'_, D> {
     /// A connection is over, and no other took its place.
     pub fn on_link_down(&mut self, node: Node) {
         match node {
-            Node::Replica(peer) => self.connected.remove(peer),
+            Node::Member(peer) => _ = self.connected.remove(&peer),
             Node::Client(client) => self.replies.down(&client),
         }
     }
@@ -43,18 +43,13 @@ impl<D: Disk> Machine<'_, D> {
 
     /// Messages of a peer came. They wait for the [share](Self::deliver_peers) of a round that each
     /// peer has. `is_new`: the first ones on a connection that takes the place of the one before.
-    pub fn on_peer(
-        &mut self,
-        peer: ReplicaId,
-        messages: impl Iterator<Item = Bytes>,
-        is_new: bool,
-    ) {
+    pub fn on_peer(&mut self, peer: MemberId, messages: impl Iterator<Item = Bytes>, is_new: bool) {
         self.inbound.take(peer, messages, is_new);
     }
 
     /// Whether messages of a peer wait, so that no more of it are to be read.
     #[must_use]
-    pub fn has_waiting(&self, peer: ReplicaId) -> bool {
+    pub fn has_waiting(&self, peer: MemberId) -> bool {
         self.inbound.has(peer)
     }
 
@@ -76,14 +71,18 @@ impl<D: Disk> Machine<'_, D> {
             |(machine, driver), peer, bytes| machine.open_peer(peer, bytes, &mut **driver),
         );
         self.inbound = inbound;
-        forgers?.iter().for_each(|peer| driver.pause_peer(peer));
+        if std::mem::take(&mut self.has_leavers) {
+            let places = &self.engine.places;
+            self.inbound.retain(|member| places.replica(member).is_some());
+        }
+        forgers?.into_iter().for_each(|peer| driver.pause_peer(peer));
         Ok(())
     }
 
     /// Takes one message of a peer.
     fn open_peer(
         &mut self,
-        peer: ReplicaId,
+        peer: MemberId,
         bytes: &Bytes,
         driver: &mut impl Driver,
     ) -> Result<Heard, Halt> {

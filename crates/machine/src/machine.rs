@@ -22,14 +22,14 @@ use crate::wedging::Wedging;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{ClientId, Epoch, MemberId, Millis, Slot};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::protocol::TimerKey;
 use pentarchy_core::reads::Reads;
 use pentarchy_core::transfer::{Step, Transfer};
 use pentarchy_storage::kept::DurableStore;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::info;
@@ -62,16 +62,18 @@ pub struct Machine<'f, D> {
     pub(crate) admission: Admission,
     /// What peers sent and nobody has looked at.
     pub(crate) inbound: Inbound,
+    /// What some of them said who may have left since.
+    pub(crate) has_leavers: bool,
     /// What connected clients are to be told.
     pub(crate) replies: Replies,
     /// The connected peers.
-    pub(crate) connected: ReplicaSet,
+    pub(crate) connected: BTreeSet<MemberId>,
     pub(crate) limits: HostLimits,
     pub(crate) settling: Settling,
     pub(crate) approach: Approach,
     pub(crate) steps: Vec<Step>,
     /// Questions about state that each peer asked in this round.
-    pub(crate) asked: BTreeMap<ReplicaId, usize>,
+    pub(crate) asked: BTreeMap<MemberId, usize>,
     /// Whether the core is in parts, of which the engine has the one that merges the others.
     pub(crate) is_split: bool,
     /// What pillars with threads of their own are to be told.
@@ -150,8 +152,9 @@ impl<'f, D: Disk> Machine<'f, D> {
             said_ready: SaidReady::default(),
             admission: Admission::default(),
             inbound: Inbound::default(),
+            has_leavers: false,
             replies: Replies::new(parts.limits, replier),
-            connected: ReplicaSet::EMPTY,
+            connected: BTreeSet::new(),
             limits: parts.limits,
             settling: Settling::default(),
             approach: Approach::default(),

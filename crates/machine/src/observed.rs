@@ -8,7 +8,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Handover;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, ReplicaCore};
 use pentarchy_core::executor::Notice;
-use pentarchy_core::ids::{ClientId, Epoch, ReplicaId, Slot, View};
+use pentarchy_core::ids::{ClientId, Epoch, MemberId, Slot, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Place, Reply, ToClient};
 use pentarchy_core::protocol::{Evidence, Reject, To};
@@ -34,8 +34,8 @@ pub enum Observed<'a> {
     },
     /// The core found a lie.
     Reported(&'a Evidence),
-    /// A message of a replica is refused.
-    Rejected(ReplicaId, Reject),
+    /// A message of a member is refused.
+    Rejected(MemberId, Reject),
     /// These envelopes of clients are checked together.
     Checks(&'a [Arc<Envelope>]),
     /// A batch was executed.

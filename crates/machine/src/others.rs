@@ -1,8 +1,8 @@
 //! What a replica has seen of each of the others, for an operator who asks which one to suspect and
 //! whether the group can go on. No protocol decides by it.
 
-use pentarchy_core::ids::{ReplicaId, ReplicaSet};
-use std::collections::BTreeMap;
+use pentarchy_core::ids::MemberId;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What happens is counted in periods of so many milliseconds: the present one and the one before
 /// count.
@@ -14,7 +14,7 @@ const ASKED_MS: u64 = 10_000;
 
 /// How often something happened lately, by the peer to which it is due.
 #[derive(Clone, Default)]
-pub struct Lately(BTreeMap<ReplicaId, Recent>);
+pub struct Lately(BTreeMap<MemberId, Recent>);
 
 /// A count of the present period and of the one before.
 #[derive(Clone, Copy, Default)]
@@ -37,15 +37,20 @@ impl Recent {
 }
 
 impl Lately {
+    /// Only these count any more.
+    pub fn retain(&mut self, stays: impl Fn(MemberId) -> bool) {
+        self.0.retain(|member, _| stays(*member));
+    }
+
     /// It happened.
-    pub fn add(&mut self, peer: ReplicaId, now_ms: u64) {
+    pub fn add(&mut self, peer: MemberId, now_ms: u64) {
         let recent = self.0.entry(peer).or_default();
         *recent = recent.at(now_ms / PERIOD_MS);
         recent.present += 1;
     }
 
     /// How often, in the last 10 seconds at least and 20 at most, for each peer with any.
-    pub fn counts(&self, now_ms: u64) -> BTreeMap<u16, u64> {
+    pub fn counts(&self, now_ms: u64) -> BTreeMap<u32, u64> {
         let counts = self.0.iter().map(|(peer, recent)| {
             let Recent { before, present, .. } = recent.at(now_ms / PERIOD_MS);
             (peer.0, before + present)
@@ -58,49 +63,51 @@ impl Lately {
 /// life.
 #[derive(Default)]
 pub struct Others {
-    heard_ms: BTreeMap<ReplicaId, u64>,
-    asked_ms: BTreeMap<ReplicaId, u64>,
+    heard_ms: BTreeMap<MemberId, u64>,
+    asked_ms: BTreeMap<MemberId, u64>,
     is_lost: bool,
     /// Those that said so far that they have another configuration.
-    otherwise_configured: ReplicaSet,
+    otherwise_configured: BTreeSet<MemberId>,
 }
 
 impl Others {
     /// A peer said that it has another configuration than this replica. Whether it is the first
     /// time.
-    pub fn on_other_configuration(&mut self, peer: ReplicaId) -> bool {
+    pub fn on_other_configuration(&mut self, peer: MemberId) -> bool {
         self.otherwise_configured.insert(peer)
     }
 
     /// Something came from a peer.
-    pub fn on_message(&mut self, peer: ReplicaId, now_ms: u64) {
+    pub fn on_message(&mut self, peer: MemberId, now_ms: u64) {
         self.heard_ms.insert(peer, now_ms);
     }
 
     /// A member, which may be this replica, asks to be admitted in the present epoch.
-    pub fn on_asked(&mut self, member: ReplicaId, now_ms: u64) {
+    pub fn on_asked(&mut self, member: MemberId, now_ms: u64) {
         self.asked_ms.insert(member, now_ms);
     }
 
-    /// A member that was not admitted in the epoch before asks again.
-    pub fn begin_epoch(&mut self) {
+    /// A member that was not admitted in the epoch before asks again. Of others than the epoch's
+    /// members nothing is remembered.
+    pub fn begin_epoch(&mut self, stays: impl Fn(MemberId) -> bool) {
+        self.heard_ms.retain(|member, _| stays(*member));
         self.asked_ms.clear();
         self.is_lost = false;
-        self.otherwise_configured = ReplicaSet::EMPTY;
+        self.otherwise_configured.clear();
     }
 
     /// Milliseconds since something came from each of these; since the start, if nothing has.
     pub fn silent_ms(
         &self,
-        others: impl Iterator<Item = ReplicaId>,
+        others: impl Iterator<Item = MemberId>,
         now_ms: u64,
-    ) -> BTreeMap<u16, u64> {
-        let heard = |peer: &ReplicaId| self.heard_ms.get(peer).copied().unwrap_or(0);
+    ) -> BTreeMap<u32, u64> {
+        let heard = |peer: &MemberId| self.heard_ms.get(peer).copied().unwrap_or(0);
         others.map(|peer| (peer.0, now_ms.saturating_sub(heard(&peer)))).collect()
     }
 
     /// The members that have lost what they promised and ask to be admitted as new incarnations.
-    pub fn asking(&self, now_ms: u64) -> Vec<u16> {
+    pub fn asking(&self, now_ms: u64) -> Vec<u32> {
         let asked = self.asked_ms.iter();
         let asking = asked.filter(|(_, at)| now_ms.saturating_sub(**at) < ASKED_MS);
         asking.map(|(member, _)| member.0).collect()
@@ -126,8 +133,8 @@ impl Others {
 mod tests {
     use super::*;
 
-    const A: ReplicaId = ReplicaId(1);
-    const B: ReplicaId = ReplicaId(2);
+    const A: MemberId = MemberId(1);
+    const B: MemberId = MemberId(2);
 
     #[test]
     fn what_happened_long_ago_does_not_count() {
@@ -151,7 +158,7 @@ mod tests {
         assert!(!others.look(2, 200) && !others.is_lost());
         assert!(!others.look(1, ASKED_MS) && !others.is_lost(), "the first one asks no more");
         others.on_asked(A, ASKED_MS);
-        others.begin_epoch();
+        others.begin_epoch(|_| true);
         assert!(!others.look(1, ASKED_MS) && !others.is_lost());
     }
 
@@ -161,5 +168,7 @@ mod tests {
         others.on_message(A, 400);
         let silent = others.silent_ms([A, B].into_iter(), 1_000);
         assert_eq!(silent, BTreeMap::from([(1, 600), (2, 1_000)]));
+        others.begin_epoch(|member| member == B);
+        assert_eq!(others.heard_ms.len(), 0, "it has left");
     }
 }

@@ -16,7 +16,7 @@ use crate::report::{LinkReport, Report};
 use crate::seen::Seen;
 use bytes::Bytes;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaId};
+use pentarchy_core::ids::{ClientId, Epoch, MemberId, Millis};
 use pentarchy_core::ports::replica::pillar::Output::Compacting;
 use pentarchy_core::ports::replica::{Input, Output};
 use pentarchy_core::protocol::{Reject, TimerKey};
@@ -63,7 +63,7 @@ pub struct PillarInstance<L> {
     /// What clients sent: no more than the replica has [waiting](HostLimits::waiting_max).
     to_check: VecDeque<Arc<Envelope>>,
     /// The peers that spoke of another epoch in this round, each with the latest.
-    other_epochs: BTreeMap<ReplicaId, Epoch>,
+    other_epochs: BTreeMap<MemberId, Epoch>,
     limits: HostLimits,
     prepared: Prepared,
     /// When the core was last told that a round is over.
@@ -192,18 +192,13 @@ impl<L: PillarLog> PillarInstance<L> {
     }
 
     /// See [`Machine::on_peer`](crate::Machine::on_peer).
-    pub fn on_peer(
-        &mut self,
-        peer: ReplicaId,
-        messages: impl Iterator<Item = Bytes>,
-        is_new: bool,
-    ) {
+    pub fn on_peer(&mut self, peer: MemberId, messages: impl Iterator<Item = Bytes>, is_new: bool) {
         self.inbound.take(peer, messages, is_new);
     }
 
     /// Whether messages of a peer wait, so that no more of it are to be read.
     #[must_use]
-    pub fn has_waiting(&self, peer: ReplicaId) -> bool {
+    pub fn has_waiting(&self, peer: MemberId) -> bool {
         self.inbound.has(peer)
     }
 
@@ -219,7 +214,7 @@ impl<L: PillarLog> PillarInstance<L> {
             |(pillar, driver), peer, bytes| pillar.open_peer(peer, bytes, &mut **driver),
         );
         self.inbound = inbound;
-        forgers?.iter().for_each(|peer| driver.pause_peer(peer));
+        forgers?.into_iter().for_each(|peer| driver.pause_peer(peer));
         for (peer, epoch) in std::mem::take(&mut self.other_epochs) {
             self.saying.push(FromPillar::OtherEpoch(peer, epoch));
         }
@@ -280,8 +275,10 @@ impl<L: PillarLog> PillarInstance<L> {
             barrier.log_mut().begin_epoch(membership.epoch);
             barrier.begin_epoch();
         }
-        self.engine.begin_epoch(membership.epoch, verifier, started.core, driver);
+        self.engine.begin_epoch(&membership, verifier, started.core, driver);
         self.engine.effects = started.effects;
+        let places = &self.engine.places;
+        self.inbound.retain(|member| places.replica(member).is_some());
         self.may_speak = false;
         Ok(())
     }
@@ -309,7 +306,7 @@ impl<L: PillarLog> PillarInstance<L> {
 
     fn open_peer(
         &mut self,
-        peer: ReplicaId,
+        peer: MemberId,
         bytes: &Bytes,
         driver: &mut impl Driver,
     ) -> Result<Heard, Halt> {

@@ -18,7 +18,7 @@ pub struct LinkReport {
     /// Armed timers.
     pub timers: usize,
     /// Bytes that wait for each connected peer.
-    pub peer_queues: BTreeMap<u16, u64>,
+    pub peer_queues: BTreeMap<u32, u64>,
     /// Bytes that wait for all clients.
     pub clients_queued_bytes: usize,
     /// Connected clients.
@@ -72,15 +72,15 @@ pub struct Report {
     /// Peers' messages that were refused.
     pub rejects: Rejects,
     /// Those of the last seconds, by the peer that sent them.
-    pub refused: BTreeMap<u16, u64>,
-    /// Findings of the last seconds, by the replica that they are about.
-    pub found: BTreeMap<u16, u64>,
+    pub refused: BTreeMap<u32, u64>,
+    /// Findings of the last seconds, by the member that they are about.
+    pub found: BTreeMap<u32, u64>,
     /// What was refused or lost otherwise.
     pub counters: Counters,
     /// Armed timers.
     pub timers: usize,
     /// Bytes that wait for each connected peer, ...
-    pub queues: BTreeMap<u16, u64>,
+    pub queues: BTreeMap<u32, u64>,
     /// ... and on the fullest of these connections.
     pub fullest: u64,
     /// Whether peers sent more than one round reads.
@@ -143,7 +143,7 @@ impl Report {
     }
 }
 
-fn add_all(counts: &mut BTreeMap<u16, u64>, more: &BTreeMap<u16, u64>) {
+fn add_all(counts: &mut BTreeMap<u32, u64>, more: &BTreeMap<u32, u64>) {
     for (peer, count) in more {
         *counts.entry(*peer).or_default() += count;
     }

@@ -48,7 +48,7 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     fn role(&self, core: &Status) -> &'static str {
-        let me = self.engine.me;
+        let me = self.engine.places.me;
         match core.phase {
             "joining" => "joining",
             _ if core.primary == me => "primary",
@@ -68,7 +68,9 @@ impl<D: Disk> Machine<'_, D> {
         let (membership, meter) = (self.membership(), &self.meter);
         let counted = self.counted(links, pillars);
         StatusReport {
-            replica: self.engine.me.0,
+            replica: self.engine.places.me.0,
+            member: self.engine.places.member.0,
+            members: membership.members.iter().map(|it| it.id.0).collect(),
             version: env!("CARGO_PKG_VERSION"),
             n: membership.n(),
             f: membership.f,
@@ -108,7 +110,7 @@ impl<D: Disk> Machine<'_, D> {
             catch_up: self.transfer.progress().map(CatchUp::from),
             lost: self.others.is_lost(),
             asking: self.others.asking(self.engine.now_ms),
-            silent_ms: self.others.silent_ms(self.engine.others.iter(), self.engine.now_ms),
+            silent_ms: self.others.silent_ms(self.engine.places.peers(), self.engine.now_ms),
             refused_from: counted.refused,
             findings_lately: counted.found,
             waiting: core.waiting,

@@ -24,11 +24,12 @@ use crate::halt::Halt;
 use crate::seen::Seen;
 use pentarchy_core::counter::{Instance, Memory, Position, Ui};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{Epoch, MemberId, ReplicaId};
 use pentarchy_core::limits::PILLARS_MAX;
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Reject;
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
+use std::collections::BTreeSet;
 
 /// First byte of a peer's message: a `Message` follows.
 pub const RESUMING: u8 = 3;
@@ -103,14 +104,14 @@ pub struct Resuming {
     /// When the first one came.
     first_ms: Option<u64>,
     asked_ms: Option<u64>,
-    pub(crate) answered: ReplicaSet,
+    pub(crate) answered: BTreeSet<MemberId>,
 }
 
 /// What a replica that waits for answers is to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// Ask these, if any.
-    Ask(ReplicaSet),
+    Ask(Vec<MemberId>),
     /// Speak: enough others have answered.
     Speak,
     /// Speak: too few others have answered for too long.
@@ -141,7 +142,7 @@ impl Resuming {
     pub(crate) fn begin(&mut self, is_admitted: bool, now_ms: u64) {
         self.since = (self.asks && is_admitted).then_some(now_ms);
         (self.first_ms, self.asked_ms) = (None, None);
-        self.answered = ReplicaSet::default();
+        self.answered.clear();
     }
 
     /// Whether it waits for answers, before it speaks.
@@ -151,8 +152,13 @@ impl Resuming {
 
     /// What it does about its question at this time; nothing if it has none. `wanted` of the others
     /// are enough.
-    pub(crate) fn next(&mut self, others: ReplicaSet, wanted: usize, now_ms: u64) -> Option<Next> {
-        let since = self.since?;
+    pub(crate) fn next(
+        &mut self,
+        others: impl Iterator<Item = MemberId>,
+        wanted: usize,
+        now_ms: u64,
+    ) -> Option<Next> {
+        let (since, others) = (self.since?, others.collect::<Vec<_>>());
         if self.answered.len() >= wanted.min(others.len()) || mutant!("resuming.asks-nobody") {
             self.since = None;
             self.asks &= mutant!("resuming.asks-for-ever");
@@ -164,10 +170,11 @@ impl Resuming {
             return Some(Next::SpeakAnyway);
         }
         if self.asked_ms.is_some_and(|asked| now_ms < asked + ASK_EVERY_MS) {
-            return Some(Next::Ask(ReplicaSet::EMPTY));
+            return Some(Next::Ask(Vec::new()));
         }
         self.asked_ms = Some(now_ms);
-        Some(Next::Ask(others.iter().filter(|peer| !self.answered.contains(*peer)).collect()))
+        let has_not = |peer: &MemberId| !self.answered.contains(peer);
+        Some(Next::Ask(others.into_iter().filter(has_not).collect()))
     }
 
     /// When it wants to be [asked](Self::next) again what to do, if it has a question.
@@ -176,12 +183,17 @@ impl Resuming {
     }
 
     /// What a replica in epoch `mine` answers a peer that asks in epoch `asked`; nothing if that is
-    /// another one.
-    pub(crate) fn answer(&self, mine: Epoch, asked: Epoch, peer: ReplicaId) -> Option<Message> {
+    /// another one, or if the peer, whose place in its own epoch is told by `place`, has none.
+    pub(crate) fn answer(
+        &self,
+        mine: Epoch,
+        asked: Epoch,
+        place: impl FnOnce() -> Option<ReplicaId>,
+    ) -> Option<Message> {
         if asked != mine && !mutant!("resuming.any-epoch-counts") {
             return None;
         }
-        Some(Message::Seen { epoch: asked, lasts: self.seen_of(asked, peer) })
+        Some(Message::Seen { epoch: asked, lasts: self.seen_of(asked, place()?) })
     }
 
     /// A peer has seen these statements, which are to be this replica's own; its devices remember
@@ -189,7 +201,7 @@ impl Resuming {
     /// before.
     pub(crate) fn on_seen(
         &mut self,
-        peer: ReplicaId,
+        peer: MemberId,
         lasts: &[(Digest, Ui)],
         memories: &[(Instance, Memory)],
         is_mine: impl Fn(&Digest, &Ui) -> bool,

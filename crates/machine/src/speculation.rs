@@ -84,7 +84,7 @@ impl<D: Disk> Machine<'_, D> {
 
     /// How this replica tells results that it has just come by.
     pub(crate) fn telling(&self) -> DesignatedReplier {
-        let (me, n) = (self.engine.me, self.executor.members());
+        let (me, n) = (self.engine.places.me, self.executor.members());
         DesignatedReplier { me, n, whole_bytes: self.limits.whole_result_bytes }
     }
 

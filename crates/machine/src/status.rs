@@ -10,8 +10,13 @@ use std::collections::BTreeMap;
 /// What a replica says of itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct StatusReport {
-    /// Its number.
+    /// Which replica of the present epoch it is.
     pub replica: u16,
+    /// Which member of the group it is, in all epochs. So are others named below with whom it has
+    /// to do over links.
+    pub member: u32,
+    /// The members of the present epoch, by replica.
+    pub members: Vec<u32>,
     /// Of its program.
     pub version: &'static str,
     /// Replicas in the group.
@@ -64,21 +69,21 @@ pub struct StatusReport {
     pub approach: Option<Pace>,
     /// Members, this one included, that have lost what they promised and ask the group to admit
     /// them as new incarnations.
-    pub asking: Vec<u16>,
+    pub asking: Vec<u32>,
     /// Whether these are more than `f`: then too few are left to admit anybody, and the group
     /// cannot go on.
     pub lost: bool,
     /// Milliseconds since something came from each of the others; since the start, if nothing has.
-    pub silent_ms: BTreeMap<u16, u64>,
+    pub silent_ms: BTreeMap<u32, u64>,
     /// Messages that were refused in the last 10 to 20 seconds, by the peer that sent them.
-    pub refused_from: BTreeMap<u16, u64>,
-    /// What the core reported about others in the last 10 to 20 seconds, by the replica that it is
+    pub refused_from: BTreeMap<u32, u64>,
+    /// What the core reported about others in the last 10 to 20 seconds, by the member that it is
     /// about.
-    pub findings_lately: BTreeMap<u16, u64>,
+    pub findings_lately: BTreeMap<u32, u64>,
     /// Envelopes that wait to be ordered.
     pub waiting: usize,
-    /// Replicas it is connected to.
-    pub peers: Vec<u16>,
+    /// Members it is connected to.
+    pub peers: Vec<u32>,
     /// Clients connected.
     pub clients: usize,
     /// Clients in the client table.
@@ -96,7 +101,7 @@ pub struct StatusReport {
     /// How full everything is that has a bound, by name.
     pub queues: BTreeMap<&'static str, Fill>,
     /// Bytes that wait for each connected peer.
-    pub peer_queues: BTreeMap<u16, u64>,
+    pub peer_queues: BTreeMap<u32, u64>,
     /// Whether peers sent more than one round reads.
     pub unread: bool,
     /// Milliseconds until it can be told from what peers said whether the replica has caught up:
@@ -162,8 +167,8 @@ pub struct PillarReport {
 /// How the thread of a pillar is, as it last said.
 #[derive(Clone, Default, Debug, Serialize)]
 pub struct ThreadReport {
-    /// Replicas to the pillar of the same number of which it is connected.
-    pub peers: Vec<u16>,
+    /// Members to the pillar of the same number of which it is connected.
+    pub peers: Vec<u32>,
     /// Rounds in which something happened.
     pub rounds: u64,
     /// Its processor time in microseconds; 0 where the system does not say.

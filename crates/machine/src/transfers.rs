@@ -5,7 +5,7 @@ use crate::halt::Halt;
 use crate::machine::Machine;
 use crate::observed::Observed;
 use crate::store::Disk;
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::MemberId;
 use pentarchy_core::limits::TRANSFER_CHUNKS_IN_FLIGHT;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::{self, Step};
@@ -19,7 +19,7 @@ pub const TRANSFER: u8 = 1;
 impl<D: Disk> Machine<'_, D> {
     pub(crate) fn on_transfer(
         &mut self,
-        peer: ReplicaId,
+        peer: MemberId,
         message: transfer::Message,
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
@@ -48,7 +48,7 @@ impl<D: Disk> Machine<'_, D> {
 
     /// Whether a peer's question about state is answered. A peer that keeps to the protocol never
     /// has more of them under way than are answered in a round.
-    fn may_ask(&mut self, peer: ReplicaId, driver: &impl Driver) -> bool {
+    fn may_ask(&mut self, peer: MemberId, driver: &impl Driver) -> bool {
         let asked = self.asked.entry(peer).or_default();
         *asked += 1;
         *asked <= TRANSFER_CHUNKS_IN_FLIGHT

@@ -9,7 +9,7 @@ use crate::peers::Peers;
 use crate::pillars::Pillars;
 use crate::pillars::mailbox::{Bell, Bells};
 use pentarchy_core::counter::{Instance, Memory, Usig};
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::MemberId;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::transfer::Transfer;
@@ -41,6 +41,7 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
     if [member.identity, member.signing] != [config.keys.public(); 2] {
         return Err(StartError::WrongKey(me));
     }
+    let me = member.id;
     let identity = Identity::new(*config.keys.channel_secret(), &membership.group_domain());
     let limits = config.limits;
     let wiring = Wiring { me, membership: membership.clone(), addresses, identity, limits };
@@ -63,8 +64,9 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
     let mut resuming = Resuming::new(resumes, elsewhere);
     let threads = Threads { wiring, keys, counters, timeouts, epochs: &mut *epochs };
     let membership = following.membership();
+    threads.wiring.follow(&mut network, membership);
     let (engine, threads) = threads.of_all(membership, core, pillar_cores)?;
-    let mut pillars = Pillars::none(me, bell.clone());
+    let mut pillars = Pillars::none(config.me, bell.clone());
     network.let_in_pillars(threads.len() as u8);
     for (instance, Thread { engine, driver }) in (0..).map(Instance).zip(threads) {
         let log_handle = store.as_ref().map(|store| store.backing().log_handle(membership.epoch));
@@ -74,7 +76,7 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
     }
     bells.set(bell, pillars.bells());
     let sealer = sealer(config.signer);
-    let epoch_manager = EpochManager::new(following, life, epochs, sealer, me);
+    let epoch_manager = EpochManager::new(following, life, epochs, sealer);
     let machine = Machine::new(MachineParts {
         engine,
         executor,
@@ -118,8 +120,8 @@ fn open(
 
 /// What every network of a replica is made of.
 struct Wiring {
-    me: ReplicaId,
-    /// The group as it began: later ones have the same members.
+    me: MemberId,
+    /// The group as it began.
     membership: Arc<Membership>,
     addresses: Vec<SocketAddr>,
     identity: Identity,
@@ -129,6 +131,14 @@ struct Wiring {
 impl Wiring {
     fn peers(&self) -> Result<Peers, StartError> {
         Peers::new(self.me, &self.membership, &self.addresses)
+    }
+
+    /// Has a network know the members of the epoch in which the replica is, if their configuration
+    /// is not the one with which the group began.
+    fn follow(&self, network: &mut Network, current: &Membership) {
+        if current.configuration != self.membership.configuration {
+            network.begin_configuration(current, 0);
+        }
     }
 }
 
@@ -156,17 +166,16 @@ impl Threads<'_> {
         pillar_cores: Vec<Started>,
     ) -> Result<(Engine, Vec<Thread>), StartError> {
         let Self { wiring, keys, counters, timeouts, epochs } = self;
-        let (me, others) = (wiring.me, wiring.peers()?.others().collect());
+        let me = wiring.me;
         // One for all: what is found genuine in one thread is not checked again in another.
-        let (verifier, epoch) = (epochs.verifier(current), current.epoch);
+        let verifier = epochs.verifier(current);
         let engine = |core, authenticator| {
             Engine::new(EngineParts {
                 core,
                 verifier: verifier.clone(),
                 authenticator: Box::new(authenticator),
                 me,
-                others,
-                epoch,
+                membership: current.clone(),
                 checks_itself: cfg!(debug_assertions),
             })
         };
@@ -177,7 +186,8 @@ impl Threads<'_> {
         };
         let thread = |((pillar, cell), authenticator)| {
             let (identity, peers) = (wiring.identity.clone(), wiring.peers()?);
-            let network = Network::of_pillar(pillar, identity, wiring.limits, peers)?;
+            let mut network = Network::of_pillar(pillar, identity, wiring.limits, peers)?;
+            wiring.follow(&mut network, current);
             let driver = SocketDriver::new(network, timeouts);
             Ok(Thread { engine: engine(cell, authenticator), driver })
         };

@@ -3,7 +3,8 @@
 use crate::fault::Fault;
 use crate::network::Network;
 use crate::timers::Timers;
-use pentarchy_core::ids::{ClientId, ReplicaId};
+use pentarchy_core::ids::{ClientId, MemberId};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::protocol::{Delay, Timeouts, TimerKey};
 use pentarchy_core::wire::Writer;
@@ -56,7 +57,7 @@ impl SocketDriver {
 impl Driver for SocketDriver {
     type Notices = ();
 
-    fn send_peer(&mut self, peer: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
+    fn send_peer(&mut self, peer: MemberId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
         self.network.send_peer(peer, kind, encode);
     }
     fn send_client(&mut self, client: &ClientId, message: &ToClient) -> bool {
@@ -71,10 +72,13 @@ impl Driver for SocketDriver {
     fn pause_client(&mut self, client: &ClientId, pause: Pause) {
         self.network.pause_client(client, pause, self.now_ms);
     }
-    fn pause_peer(&mut self, peer: ReplicaId) {
+    fn pause_peer(&mut self, peer: MemberId) {
         self.network.pause_peer(peer, self.now_ms);
     }
-    fn peer_queued_bytes(&self, peer: ReplicaId) -> usize {
+    fn on_members(&mut self, membership: &Membership) {
+        self.network.begin_configuration(membership, self.now_ms);
+    }
+    fn peer_queued_bytes(&self, peer: MemberId) -> usize {
         self.network.peer_queued_bytes(peer)
     }
     fn client_queued_bytes(&self, client: &ClientId) -> usize {

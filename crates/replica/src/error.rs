@@ -1,6 +1,6 @@
 //! What keeps a replica from starting, and what ends it.
 
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::{MemberId, ReplicaId};
 use pentarchy_machine::{BeginError, Halt};
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ pub enum StartError {
     /// The key is not the one that the membership names for this replica.
     WrongKey(ReplicaId),
     /// A member's key is no usable public key.
-    MemberKey(ReplicaId),
+    MemberKey(MemberId),
     /// There is not one address for each member.
     Addresses {
         /// Members of the group.

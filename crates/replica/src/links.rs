@@ -1,7 +1,7 @@
 //! All connections of a replica, with lists of those that can be read and of those that have
 //! something to write, so that a round costs what happened and not what is connected.
 
-use pentarchy_core::ids::{ClientId, ReplicaId};
+use pentarchy_core::ids::{ClientId, MemberId};
 use pentarchy_io::connection::{Closed, Connection};
 use pentarchy_io::poll::Event;
 
@@ -14,12 +14,12 @@ const STALLED_MS: u64 = 5_000;
 /// Who is on the other side of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// We dialled this replica; its handshake is not over.
-    Dialled(ReplicaId),
+    /// We dialled this member; its handshake is not over.
+    Dialled(MemberId),
     /// Someone who dialled us and has not said who it is.
     Unknown,
-    /// A replica that proved to be this one.
-    Peer(ReplicaId),
+    /// A member that proved to be this one.
+    Peer(MemberId),
     /// A client that proved to be this one.
     Client(ClientId),
 }

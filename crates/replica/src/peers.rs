@@ -1,15 +1,17 @@
-//! The other replicas: who is connected, and when to dial whom.
+//! The other members: who is connected, and when to dial whom.
 
 use crate::error::StartError;
-use pentarchy_core::ids::ReplicaId;
-use pentarchy_core::membership::Membership;
+use pentarchy_core::ids::MemberId;
+use pentarchy_core::membership::{Member, Membership};
 use pentarchy_crypto::keys::channel_public;
 use pentarchy_io::backoff::Backoff;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// What is known of one replica.
+/// What is known of one member.
 pub struct Peer {
-    pub address: SocketAddr,
+    /// None while nobody knows where it is.
+    pub address: Option<SocketAddr>,
     /// The X25519 key by which it is known.
     pub key: [u8; 32],
     pub state: PeerState,
@@ -33,16 +35,16 @@ pub enum PeerState {
     Up { token: usize },
 }
 
-/// All replicas of the group. Of two, the one with the higher id dials, so that there is one
+/// All members of the group. Of two, the one with the higher id dials, so that there is one
 /// connection between them and not two.
 pub struct Peers {
-    pub me: ReplicaId,
-    peers: Vec<Peer>,
+    pub me: MemberId,
+    peers: BTreeMap<MemberId, Peer>,
 }
 
 impl Peers {
     pub fn new(
-        me: ReplicaId,
+        me: MemberId,
         membership: &Membership,
         addresses: &[SocketAddr],
     ) -> Result<Self, StartError> {
@@ -50,50 +52,50 @@ impl Peers {
         if members != given {
             return Err(StartError::Addresses { members, addresses: given });
         }
-        let peer = |id: ReplicaId| {
-            let index = usize::from(id.0);
-            let key = channel_public(&membership.members[index].identity);
-            Ok(Peer {
-                address: addresses[index],
-                key: key.ok_or(StartError::MemberKey(id))?,
-                state: idle(me, id, 0),
+        let peer = |(member, address): (&Member, &SocketAddr)| {
+            let key = channel_public(&member.identity);
+            let peer = Peer {
+                address: Some(*address),
+                key: key.ok_or(StartError::MemberKey(member.id))?,
+                state: idle(me, member.id, 0),
                 backoff: Backoff::default(),
                 has_welcomed: false,
                 has_refused: false,
-            })
+            };
+            Ok((member.id, peer))
         };
-        let peers = membership.ids().map(peer).collect::<Result<_, StartError>>()?;
-        Ok(Self { me, peers })
+        let peers = membership.members.iter().zip(addresses).map(peer);
+        Ok(Self { me, peers: peers.collect::<Result<_, StartError>>()? })
     }
 
-    pub fn get(&self, id: ReplicaId) -> Option<&Peer> {
-        self.peers.get(usize::from(id.0))
+    pub fn get(&self, id: MemberId) -> Option<&Peer> {
+        self.peers.get(&id)
     }
 
-    pub fn get_mut(&mut self, id: ReplicaId) -> Option<&mut Peer> {
-        self.peers.get_mut(usize::from(id.0))
+    pub fn get_mut(&mut self, id: MemberId) -> Option<&mut Peer> {
+        self.peers.get_mut(&id)
     }
 
-    /// The token under which a replica is connected.
-    pub fn token(&self, id: ReplicaId) -> Option<usize> {
+    /// The token under which a member is connected.
+    pub fn token(&self, id: MemberId) -> Option<usize> {
         match self.get(id)?.state {
             PeerState::Up { token } => Some(token),
             _ => None,
         }
     }
 
-    /// A replica whose turn it is to be dialled.
-    pub fn due(&self, now_ms: u64) -> Option<ReplicaId> {
+    /// A member whose turn it is to be dialled.
+    pub fn due(&self, now_ms: u64) -> Option<MemberId> {
         let is_due = |peer: &Peer| match peer.state {
-            PeerState::Down { dial_at_ms } => dial_at_ms <= now_ms,
+            PeerState::Down { dial_at_ms } => dial_at_ms <= now_ms && peer.address.is_some(),
             _ => false,
         };
-        self.peers.iter().position(is_due).map(|index| ReplicaId(index as u16))
+        self.peers.iter().find(|(_, peer)| is_due(peer)).map(|(id, _)| *id)
     }
 
     /// The token of a connection that is being dialled for too long.
     pub fn overdue(&self, now_ms: u64) -> Option<usize> {
-        self.peers.iter().find_map(|peer| match peer.state {
+        self.peers.values().find_map(|peer| match peer.state {
             PeerState::Dialled { token, give_up_at_ms } if give_up_at_ms <= now_ms => Some(token),
             _ => None,
         })
@@ -102,16 +104,16 @@ impl Peers {
     /// When [`Self::due`] or [`Self::overdue`] has someone.
     pub fn next_ms(&self) -> Option<u64> {
         let at = |peer: &Peer| match peer.state {
-            PeerState::Down { dial_at_ms } => Some(dial_at_ms),
+            PeerState::Down { dial_at_ms } => peer.address.map(|_| dial_at_ms),
             PeerState::Dialled { give_up_at_ms, .. } => Some(give_up_at_ms),
             PeerState::Awaited | PeerState::Up { .. } => None,
         };
-        self.peers.iter().filter_map(at).min()
+        self.peers.values().filter_map(at).min()
     }
 
-    /// Takes note that a replica is connected; gives the token of the connection that this one
+    /// Takes note that a member is connected; gives the token of the connection that this one
     /// replaces.
-    pub fn up(&mut self, id: ReplicaId, token: usize) -> Option<usize> {
+    pub fn up(&mut self, id: MemberId, token: usize) -> Option<usize> {
         let old = self.token(id).filter(|old| *old != token);
         if let Some(peer) = self.get_mut(id) {
             peer.state = PeerState::Up { token };
@@ -119,8 +121,8 @@ impl Peers {
         old
     }
 
-    /// Takes note that a connected replica took the connection for what it is.
-    pub fn welcomed(&mut self, id: ReplicaId) {
+    /// Takes note that a connected member took the connection for what it is.
+    pub fn welcomed(&mut self, id: MemberId) {
         if let Some(peer) = self.get_mut(id).filter(|peer| !peer.has_welcomed) {
             peer.backoff.reset();
             peer.has_refused = false;
@@ -128,8 +130,8 @@ impl Peers {
         }
     }
 
-    /// Takes note that a connection to a replica, or the attempt at one, is over.
-    pub fn down(&mut self, id: ReplicaId, now_ms: u64) {
+    /// Takes note that a connection to a member, or the attempt at one, is over.
+    pub fn down(&mut self, id: MemberId, now_ms: u64) {
         let me = self.me;
         if let Some(peer) = self.get_mut(id) {
             let dial_at_ms = now_ms + peer.backoff.delay_ms();
@@ -138,19 +140,55 @@ impl Peers {
         }
     }
 
-    /// Ids of the connected replicas.
-    pub fn connected(&self) -> impl Iterator<Item = ReplicaId> + '_ {
-        let ids = (0..self.peers.len() as u16).map(ReplicaId);
-        ids.filter(|id| self.token(*id).is_some())
+    /// The members that have left, or have another key than this one knows: those that are not
+    /// among these.
+    pub fn leavers(&self, membership: &Membership) -> Vec<MemberId> {
+        let is_there = |id: MemberId, peer: &Peer| {
+            let member = membership.index_of(id).map(|it| &membership.members[usize::from(it.0)]);
+            member.is_some_and(|member| channel_public(&member.identity) == Some(peer.key))
+        };
+        self.peers.iter().filter(|(id, peer)| !is_there(**id, peer)).map(|(id, _)| *id).collect()
     }
 
-    /// Ids of all other replicas.
-    pub fn others(&self) -> impl Iterator<Item = ReplicaId> + use<> {
+    /// A member has left. There is no connection to it any more.
+    pub fn remove(&mut self, id: MemberId) {
+        self.peers.remove(&id);
+    }
+
+    /// A member has come. Nobody knows yet where it is. False if its key is not usable: then nobody
+    /// connects to it.
+    pub fn add(&mut self, member: &Member, now_ms: u64) -> bool {
+        let Some(key) = channel_public(&member.identity) else { return false };
+        let peer = Peer {
+            address: None,
+            key,
+            state: idle(self.me, member.id, now_ms),
+            backoff: Backoff::default(),
+            has_welcomed: false,
+            has_refused: false,
+        };
+        self.peers.insert(member.id, peer);
+        true
+    }
+
+    /// Where a member is from now on. It is dialled there at once, if it is not connected.
+    pub fn moved(&mut self, id: MemberId, address: SocketAddr, now_ms: u64) {
         let me = self.me;
-        (0..self.peers.len() as u16).map(ReplicaId).filter(move |id| *id != me)
+        let Some(peer) = self.get_mut(id) else { return };
+        if peer.address.replace(address) != Some(address)
+            && let PeerState::Down { .. } = peer.state
+        {
+            peer.backoff.reset();
+            peer.state = idle(me, id, now_ms);
+        }
+    }
+
+    /// Ids of the connected members.
+    pub fn connected(&self) -> impl Iterator<Item = MemberId> + '_ {
+        self.peers.keys().copied().filter(|id| self.token(*id).is_some())
     }
 }
 
-fn idle(me: ReplicaId, id: ReplicaId, dial_at_ms: u64) -> PeerState {
+fn idle(me: MemberId, id: MemberId, dial_at_ms: u64) -> PeerState {
     if me > id { PeerState::Down { dial_at_ms } } else { PeerState::Awaited }
 }

@@ -3,17 +3,17 @@
 use crate::driver::SocketDriver;
 use crate::network::Sender;
 use bytes::Bytes;
-use pentarchy_core::ids::{ClientId, Node, ReplicaId};
+use pentarchy_core::ids::{ClientId, MemberId, Node};
 use pentarchy_machine::pillar::PillarLog;
 use pentarchy_machine::{Disk, Machine, PillarInstance};
 
 /// What is told what was read.
 pub trait Receiver {
     /// Whether messages of a peer wait, so that no more of it are to be read.
-    fn has_waiting(&self, peer: ReplicaId) -> bool;
+    fn has_waiting(&self, peer: MemberId) -> bool;
 
     /// Messages of a peer; `is_new` if they are the first ones on a connection.
-    fn on_peer(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>, is_new: bool);
+    fn on_peer(&mut self, peer: MemberId, messages: impl Iterator<Item = Bytes>, is_new: bool);
 
     /// A client's message.
     fn on_client(&mut self, client: ClientId, bytes: &Bytes, driver: &mut SocketDriver);
@@ -23,10 +23,10 @@ pub trait Receiver {
 }
 
 impl<D: Disk> Receiver for Machine<'_, D> {
-    fn has_waiting(&self, peer: ReplicaId) -> bool {
+    fn has_waiting(&self, peer: MemberId) -> bool {
         Self::has_waiting(self, peer)
     }
-    fn on_peer(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>, is_new: bool) {
+    fn on_peer(&mut self, peer: MemberId, messages: impl Iterator<Item = Bytes>, is_new: bool) {
         Self::on_peer(self, peer, messages, is_new);
     }
     fn on_client(&mut self, client: ClientId, bytes: &Bytes, driver: &mut SocketDriver) {
@@ -39,10 +39,10 @@ impl<D: Disk> Receiver for Machine<'_, D> {
 
 /// No client is let in to a pillar, and it does not care which peers are there.
 impl<L: PillarLog> Receiver for PillarInstance<L> {
-    fn has_waiting(&self, peer: ReplicaId) -> bool {
+    fn has_waiting(&self, peer: MemberId) -> bool {
         Self::has_waiting(self, peer)
     }
-    fn on_peer(&mut self, peer: ReplicaId, messages: impl Iterator<Item = Bytes>, is_new: bool) {
+    fn on_peer(&mut self, peer: MemberId, messages: impl Iterator<Item = Bytes>, is_new: bool) {
         Self::on_peer(self, peer, messages, is_new);
     }
     fn on_client(&mut self, _: ClientId, _: &Bytes, _: &mut SocketDriver) {}

@@ -10,8 +10,8 @@
 
 use pentarchy_core::batch::Batch;
 use pentarchy_core::executor::Executor;
+use pentarchy_core::ids::MemberId;
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation, Millis};
-use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_core::snapshot::Snapshot;
@@ -63,10 +63,10 @@ fn main() {
 
 /// Fetches a state, and says what it took. `full`: as from a source that was just restarted.
 fn fetch(wanted: &Snapshot, learner: &Executor, changed: u64, full: bool) -> Snapshot {
-    let (mut transfer, mut steps) = (Transfer::new(ReplicaId(0)), Vec::new());
+    let (mut transfer, mut steps) = (Transfer::new(MemberId(0)), Vec::new());
     let (mut moved, mut asked, mut questions) = (0, 0, 0);
     let begun = Instant::now();
-    let from: ReplicaSet = [ReplicaId(1), ReplicaId(2)].into_iter().collect();
+    let from = [MemberId(1), MemberId(2)].into_iter().collect();
     transfer.want(wanted.slot, wanted.digest, from, learner, &mut steps);
     let fetched = 'fetched: loop {
         for step in std::mem::take(&mut steps) {

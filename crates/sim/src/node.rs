@@ -6,7 +6,7 @@ use crate::crypto::{Crypto, Keys};
 use crate::devices::SimDevices;
 use crate::key_ring::{KeyRing, SharedKeyRing};
 use crate::observation::Observation;
-use crate::packet::{Address, Packet};
+use crate::packet::{Address, Packet, member_at};
 use crate::service::Journal;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier as _;
@@ -120,7 +120,7 @@ impl Parts<'_> {
         (executor, journal): (Executor, Journal),
     ) -> Self {
         let (crypto, clients, device) = keys;
-        let epochs = Epochs::new(id, life_of(&device), membership.clone());
+        let epochs = Epochs::new(member_at(id), life_of(&device), membership.clone());
         let factory = Box::new(OneEpoch);
         let ring = KeyRing::shared(id, membership.members[usize::from(id.0)].signing);
         let (faulty, kept, store, asks) = (None, None, None, false);
@@ -168,9 +168,8 @@ impl<'f> ReplicaNode<'f> {
             core,
             verifier: Arc::new(keys),
             authenticator: Box::new(means),
-            me: id,
-            others,
-            epoch: membership.epoch,
+            me: member_at(id),
+            membership: membership.clone(),
             checks_itself: !is_faulty,
         });
         let (sealing, life) = (crypto.clone(), life_of(&device));
@@ -179,9 +178,9 @@ impl<'f> ReplicaNode<'f> {
         let machine = Machine::new(MachineParts {
             engine,
             executor,
-            transfer: Transfer::new(id),
+            transfer: Transfer::new(member_at(id)),
             spooling: None,
-            epoch_manager: EpochManager::new(epochs, life, factory, sealer, id),
+            epoch_manager: EpochManager::new(epochs, life, factory, sealer),
             store,
             cache: None,
             resuming: Resuming::new(asks, Vec::new()),
@@ -201,7 +200,7 @@ impl<'f> ReplicaNode<'f> {
 
     /// Everybody is connected.
     fn connect(&mut self) {
-        let peers = self.others.iter().map(Node::Replica);
+        let peers = self.others.iter().map(|peer| Node::Member(member_at(peer)));
         let clients = self.watch.clients.iter().copied().map(Node::Client);
         peers.chain(clients).for_each(|node| self.machine.on_link_up(node));
     }
@@ -211,7 +210,7 @@ impl<'f> ReplicaNode<'f> {
         let changes =
             if is_up { self.watch.down.remove(&whom) } else { self.watch.down.insert(whom) };
         let node = match whom {
-            Address::Replica(peer) => Some(Node::Replica(peer)),
+            Address::Replica(peer) => Some(Node::Member(member_at(peer))),
             Address::Client(index) => {
                 self.watch.clients.get(usize::from(index)).copied().map(Node::Client)
             }
@@ -271,8 +270,8 @@ impl<'f> ReplicaNode<'f> {
             }
             (Err(halt), _) => panic!("{}: {halt}", self.id),
         }
-        for client in core::mem::take(&mut self.watch.hung_up) {
-            self.on_link(Address::Client(client), false);
+        for whom in core::mem::take(&mut self.watch.hung_up) {
+            self.on_link(whom, false);
         }
         self.overhear_itself(epoch);
     }
@@ -479,7 +478,7 @@ impl<'f> ReplicaNode<'f> {
         let is_new = self.watch.down.contains(&Address::Replica(peer));
         self.on_link(Address::Replica(peer), true);
         self.drive(out, |machine, driver| {
-            machine.on_peer(peer, core::iter::once(bytes), is_new);
+            machine.on_peer(member_at(peer), core::iter::once(bytes), is_new);
             machine.deliver_peers(driver)
         });
     }

@@ -1,17 +1,32 @@
 //! What replicas and clients send each other.
 
 use pentarchy_core::Bytes;
-use pentarchy_core::ids::{Epoch, ReplicaId};
+use pentarchy_core::ids::{Epoch, MemberId, ReplicaId};
 use pentarchy_core::wire::{Reader, Wire as _, Writer};
 use pentarchy_machine::{EPOCHS, PROTOCOL, RESUMING, TRANSFER};
 
 /// Who sends or gets a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Address {
-    /// A replica.
+    /// A replica, by its place in the world. That is the number of its member, in all epochs, and
+    /// of the replica that it is in the first one.
     Replica(ReplicaId),
     /// A client, by its index in the world.
     Client(u16),
+}
+
+impl Address {
+    /// Where a member is.
+    #[must_use]
+    pub const fn of(MemberId(number): MemberId) -> Self {
+        Self::Replica(ReplicaId(number as u16))
+    }
+}
+
+/// Which member is at this place in the world.
+#[must_use]
+pub const fn member_at(ReplicaId(place): ReplicaId) -> MemberId {
+    MemberId(place as u32)
 }
 
 /// What goes over a channel.

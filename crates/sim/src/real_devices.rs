@@ -26,7 +26,6 @@ use pentarchy_trusted::backend::in_process::InProcess;
 use pentarchy_trusted::check::Check;
 use pentarchy_trusted::identity::DeviceIdentity;
 use pentarchy_trusted::order_counter::{OrderCheck, OrderCounter};
-use pentarchy_trusted::usig;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -96,15 +95,16 @@ impl RealDevices {
 
     fn fresh(&self, replica: ReplicaId, life: Incarnation, count: u8) -> Vec<Device> {
         let identity = DeviceIdentity::chosen(life, None);
+        let member = self.first.members[usize::from(replica.0)].id;
         match self.counter {
             Counter::Trinx => {
                 let devices =
-                    OrderCounter::open_all(&self.first, replica, &identity, Some(&SECRET), count);
+                    OrderCounter::open_all(&self.first, member, &identity, Some(&SECRET), count);
                 let devices = devices.expect("they share a secret").into_iter();
                 devices.map(|device| Box::new(device) as Device).collect()
             }
             Counter::Usig | Counter::Unbound => {
-                let device = InProcess::mac(&SECRET, self.first.epoch_id(), replica, identity);
+                let device = InProcess::mac(&SECRET, &self.first, member, identity);
                 vec![Box::new(device.expect("it has no key of its own"))]
             }
         }
@@ -192,8 +192,7 @@ impl RealDevices {
         match self.counter {
             Counter::Trinx => Arc::new(OrderCheck::new(&SECRET, &self.first).for_epoch(membership)),
             Counter::Usig | Counter::Unbound => {
-                let context = usig::context_of(&self.first.epoch_id());
-                Arc::new(Check::mac(&SECRET, context).for_epoch(membership))
+                Arc::new(Check::mac(&SECRET, &self.first).for_epoch(membership))
             }
         }
     }

@@ -3,7 +3,8 @@
 
 use pentarchy_core::counter::{Position, Refused, Usig};
 use pentarchy_core::digest::{Digest, EpochId};
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{GroupId, Incarnation, MemberId, View};
+use pentarchy_core::membership::{Life, Membership};
 use pentarchy_crypto::keys::GroupSecret;
 use pentarchy_trusted::backend::Trinx;
 use pentarchy_trusted::backend::process::question::Device;
@@ -19,9 +20,7 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 const SECRET: [u8; 32] = [7; 32];
-const EPOCH: EpochId =
-    EpochId { group: GroupId([1; 16]), configuration: Digest([2; 32]), epoch: Epoch(0) };
-const ME: ReplicaId = ReplicaId(0);
+const ME: MemberId = MemberId(0);
 
 /// Questions whose time is taken one by one.
 const TIMED: usize = 200_000;
@@ -63,8 +62,18 @@ fn digest() -> Digest {
     black_box(Digest([9; 32]))
 }
 
+/// A group of one member.
+fn group() -> Membership {
+    Membership::of_keys(GroupId([1; 16]), 0, [([3; 32], Life::mac(Incarnation(1)))].into_iter())
+}
+
+fn epoch() -> EpochId {
+    group().epoch_id()
+}
+
 fn here(instances: u16) -> TrinxInProcess {
-    TrinxInProcess::initialise(&SECRET, EPOCH, ME, &identity(), instances).expect("a MAC identity")
+    TrinxInProcess::initialise(&SECRET, epoch(), ME, &identity(), instances)
+        .expect("a MAC identity")
 }
 
 /// What orders: one counter goes to the next value.
@@ -74,7 +83,7 @@ fn order(device: &mut dyn Trinx, instance: u16, count: u64) -> Result<(), Refuse
 
 fn in_process() {
     let digest = digest();
-    let mut usig = InProcess::mac(&SECRET, EPOCH, ME, identity()).expect("a MAC device");
+    let mut usig = InProcess::mac(&SECRET, &group(), ME, identity()).expect("a MAC device");
     measure("certify/device=usig", |count| {
         usig.create(Position::new(View(0), count + 2), &digest).map(|_| ())
     });
@@ -94,8 +103,8 @@ fn in_process() {
         trinx.certify(0, &trusted_mac(), &digest).map(|_| ())
     });
     let said = trinx.certify(0, &ask(Kind::Independent, &[(0, 9)]), &digest).expect("fresh");
-    let (key, context) = (GroupKey::new(&SECRET), trinx::context(&EPOCH));
-    let by = InstanceId { replica: ME, number: 0 };
+    let (key, context) = (GroupKey::new(&SECRET), trinx::context(&epoch()));
+    let by = InstanceId { member: ME, number: 0 };
     measure("verify/device=trinx", |_| {
         let good = trinx::is_certified(&key, &context, by, black_box(&said), &digest);
         if good { Ok(()) } else { Err(Refused::Unavailable) }
@@ -127,7 +136,7 @@ fn apart(instances: u16, secret: &Path) -> Arc<CounterProcess> {
     let mut program = Command::new(std::env::current_exe().expect("this program"));
     program.arg(secret);
     let device = Device::Trinx(instances);
-    CounterProcess::start(program, device, EPOCH, ME, &identity()).expect("a process")
+    CounterProcess::start(program, device, epoch(), ME, &identity()).expect("a process")
 }
 
 /// How long one question takes, of those who ask one after the other.

@@ -4,13 +4,14 @@
 //! that makes: then this value is a part of the device that may be shared by threads, and it is as
 //! trusted as [`GroupKey`].
 
+use crate::scope::Scope;
 use crate::session::Sessions;
 use crate::usig::{self, Claim, GroupKey};
 use ed25519_dalek::{Signature, VerifyingKey};
 use pentarchy_core::counter::{Certificate, Instance, Ui};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::ReplicaId;
-use pentarchy_core::membership::Membership;
+use pentarchy_core::ids::{MemberId, ReplicaId};
+use pentarchy_core::membership::{Member, Membership};
 use pentarchy_core::mutant;
 use pentarchy_crypto::verifier::UsigCheck;
 use std::fmt;
@@ -19,7 +20,7 @@ use std::fmt;
 /// configuration.
 #[derive(Clone)]
 pub struct Check {
-    context: Digest,
+    scope: Scope,
     keys: Keys,
 }
 
@@ -34,12 +35,12 @@ enum Keys {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadDeviceKey {
     /// Whose device.
-    pub replica: ReplicaId,
+    pub member: MemberId,
 }
 
 impl fmt::Display for BadDeviceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the key of the trusted device of replica {} is not a public key", self.replica)
+        write!(f, "the key of the trusted device of member {} is not a public key", self.member)
     }
 }
 
@@ -48,26 +49,22 @@ impl std::error::Error for BadDeviceKey {}
 impl Check {
     /// Checks MACs under the group's secret.
     #[must_use]
-    pub fn mac(group_secret: &[u8; 32], context: Digest) -> Self {
-        Self::under(&GroupKey::new(group_secret), context)
+    pub fn mac(group_secret: &[u8; 32], membership: &Membership) -> Self {
+        Self { scope: scope(membership), keys: Keys::Mac(GroupKey::new(group_secret)) }
     }
 
-    pub(crate) fn under(key: &GroupKey, context: Digest) -> Self {
-        Self { context, keys: Keys::Mac(key.clone()) }
-    }
-
-    /// Checks signatures under the devices' public keys, in the order of replicas.
+    /// Checks signatures under the public keys of the members' devices.
     ///
     /// # Errors
     /// [`BadDeviceKey`] for bytes that are no point of the curve, or one under which anyone can
-    /// sign.
-    pub fn signature(device_keys: &[[u8; 32]], context: Digest) -> Result<Self, BadDeviceKey> {
-        let check = |(index, bytes): (u16, &[u8; 32])| match unpack(bytes) {
-            None => Err(BadDeviceKey { replica: ReplicaId(index) }),
+    /// sign; so also if the membership's devices certify with MACs.
+    pub fn signature(membership: &Membership) -> Result<Self, BadDeviceKey> {
+        let check = |member: &Member| match unpack(&member.device_key) {
+            None => Err(BadDeviceKey { member: member.id }),
             key => Ok(key),
         };
-        let keys = (0..).zip(device_keys).map(check).collect::<Result<_, _>>()?;
-        Ok(Self { context, keys: Keys::Signature(keys) })
+        let keys = membership.members.iter().map(check).collect::<Result<_, _>>()?;
+        Ok(Self { scope: scope(membership), keys: Keys::Signature(keys) })
     }
 
     /// The same for a later epoch of the group. A member may have brought a key that is none: it
@@ -75,7 +72,7 @@ impl Check {
     #[must_use]
     pub fn for_epoch(&self, membership: &Membership) -> Self {
         let stays = mutant!("trusted.checks-in-its-epoch");
-        let context = if stays { self.context } else { usig::context_of(&membership.epoch_id()) };
+        let scope = if stays { self.scope.clone() } else { scope(membership) };
         let keys = match &self.keys {
             Keys::Mac(key) => Keys::Mac(key.clone()),
             Keys::Signature(_) => {
@@ -83,16 +80,7 @@ impl Check {
                 Keys::Signature(keys.collect())
             }
         };
-        Self { context, keys }
-    }
-
-    /// Checks signatures under the device keys of a membership.
-    ///
-    /// # Errors
-    /// [`BadDeviceKey`] also if the membership's devices certify with MACs.
-    pub fn signature_of(membership: &Membership) -> Result<Self, BadDeviceKey> {
-        let keys: Vec<[u8; 32]> = membership.members.iter().map(|m| m.device_key).collect();
-        Self::signature(&keys, usig::context_of(&membership.epoch_id()))
+        Self { scope, keys }
     }
 
     /// Checks the requests of the clients of this group. None if the devices share no secret with
@@ -109,14 +97,15 @@ impl Check {
     /// `ui` names. Which life counts is the membership's to say.
     #[must_use]
     pub fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
-        if ui.instance != Instance::FIRST {
-            // There is one in each replica, so no seal names it.
-            return false;
-        }
-        let statement = usig::statement(&self.context, replica, &Claim::of(ui), digest);
+        let Some(member) = self.scope.member(replica) else { return false };
+        let context = &self.scope.context;
         match (&self.keys, &ui.certificate) {
-            (Keys::Mac(key), Certificate::Mac(seal)) => key.is_sealed(&statement, seal),
-            (Keys::Signature(keys), Certificate::Signature(signature)) => {
+            (Keys::Mac(key), _) => usig::is_certified(key, context, member, ui, digest),
+            // There is one device in each replica, so no seal names its instance.
+            (Keys::Signature(keys), Certificate::Signature(signature))
+                if ui.instance == Instance::FIRST =>
+            {
+                let statement = usig::statement(context, member, &Claim::of(ui), digest);
                 keys.get(usize::from(replica.0)).and_then(Option::as_ref).is_some_and(|key| {
                     key.verify_strict(&statement, &Signature::from_bytes(signature)).is_ok()
                 })
@@ -124,6 +113,10 @@ impl Check {
             _ => false,
         }
     }
+}
+
+fn scope(membership: &Membership) -> Scope {
+    Scope::new(usig::context_of(&membership.epoch_id()), membership)
 }
 
 /// A public key of the curve under which not anyone can sign.

@@ -15,6 +15,7 @@ pub mod backend;
 pub mod check;
 pub mod identity;
 pub mod order_counter;
+mod scope;
 pub mod session;
 pub mod trinx;
 pub mod usig;

@@ -14,6 +14,7 @@ use crate::backend::in_process::BadDevice;
 use crate::backend::process::{CounterProcess, TrinxProcess};
 use crate::backend::trinx_in_process::TrinxInProcess;
 use crate::identity::DeviceIdentity;
+use crate::scope::Scope;
 use crate::trinx::{
     self, Ask, COUNTERS, Certified, Claim, InstanceId, Kind, Memory as Kept, Reading, Value,
 };
@@ -22,7 +23,7 @@ use pentarchy_core::counter::{
     Certificate, Instance, Memory, Position, REPEATABLE, Refused, Statement, TrustedMac, Ui, Usig,
 };
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{Incarnation, MemberId, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use pentarchy_crypto::verifier::{Maker, UsigCheck};
@@ -95,7 +96,7 @@ fn certificate(ui: &Ui) -> Option<trinx::Certificate> {
 /// Checks identifiers that stand for TrInX certificates, in one epoch.
 #[derive(Clone)]
 pub struct OrderCheck {
-    context: Digest,
+    scope: Scope,
     key: Key,
 }
 
@@ -110,42 +111,49 @@ impl OrderCheck {
     /// Checks under the group's secret.
     #[must_use]
     pub fn new(group_secret: &[u8; 32], membership: &Membership) -> Self {
-        let context = trinx::context(&membership.epoch_id());
-        Self { context, key: Key::Here(GroupKey::new(group_secret)) }
+        Self::under(Key::Here(GroupKey::new(group_secret)), membership)
     }
 
     /// Has a device in another process check.
     #[must_use]
     pub fn apart(process: Arc<CounterProcess>, membership: &Membership) -> Self {
-        let context = trinx::context(&membership.epoch_id());
-        Self { context, key: Key::Apart(process) }
+        Self::under(Key::Apart(process), membership)
     }
 
     /// The same for a later epoch of the group.
     #[must_use]
     pub fn for_epoch(&self, membership: &Membership) -> Self {
-        let context = trinx::context(&membership.epoch_id());
-        Self { context, key: self.key.clone() }
+        Self::under(self.key.clone(), membership)
     }
 
-    fn is_certified(&self, by: InstanceId, it: trinx::Certificate, digest: &Digest) -> bool {
+    fn under(key: Key, membership: &Membership) -> Self {
+        Self { scope: Scope::new(trinx::context(&membership.epoch_id()), membership), key }
+    }
+
+    fn is_certified(
+        &self,
+        (replica, instance): (ReplicaId, Instance),
+        it: trinx::Certificate,
+        digest: &Digest,
+    ) -> bool {
+        let Some(member) = self.scope.member(replica) else { return false };
+        let (context, by) = (&self.scope.context, InstanceId { member, number: instance.0.into() });
         match &self.key {
-            Key::Here(key) => trinx::is_certified(key, &self.context, by, &it, digest),
-            Key::Apart(process) => process.check_trinx(&self.context, by, it, digest),
+            Key::Here(key) => trinx::is_certified(key, context, by, &it, digest),
+            Key::Apart(process) => process.check_trinx(context, by, it, digest),
         }
     }
 }
 
 impl UsigCheck for OrderCheck {
     fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
-        let by = InstanceId { replica, number: u16::from(ui.instance.0) };
-        certificate(ui).is_some_and(|it| self.is_certified(by, it, digest))
+        certificate(ui).is_some_and(|it| self.is_certified((replica, ui.instance), it, digest))
     }
 
     fn check_mac(&self, by: Maker, mac: &TrustedMac, digest: &Digest) -> bool {
         let Maker { replica, instance, incarnation } = by;
         let certificate = trinx::Certificate { claim: mac_claim(incarnation), seal: mac.0 };
-        let by = InstanceId { replica, number: instance.0.into() };
+        let by = (replica, instance);
         mutant!("trusted.mac-not-checked") || self.is_certified(by, certificate, digest)
     }
 
@@ -168,13 +176,13 @@ pub struct OrderCounter<D> {
 }
 
 impl OrderCounter<TrinxInProcess> {
-    /// The device that a membership expects of a replica, in this process.
+    /// The device that a membership expects of a member, in this process.
     ///
     /// # Errors
     /// [`BadDevice`] if the secret is missing, or the identity is for signatures.
     pub fn open(
         membership: &Membership,
-        me: ReplicaId,
+        me: MemberId,
         identity: &DeviceIdentity,
         group_secret: Option<&[u8; 32]>,
     ) -> Result<Self, BadDevice> {
@@ -185,14 +193,14 @@ impl OrderCounter<TrinxInProcess> {
         Ok(Self::over(device, OrderCheck::new(secret, membership)))
     }
 
-    /// The same for so many instances of a replica, which share nothing: threads that have one each
+    /// The same for so many instances of a member, which share nothing: threads that have one each
     /// do not wait for each other, and come to an epoch in their own time.
     ///
     /// # Errors
     /// As for [`OrderCounter::open`].
     pub fn open_all(
         membership: &Membership,
-        me: ReplicaId,
+        me: MemberId,
         identity: &DeviceIdentity,
         group_secret: Option<&[u8; 32]>,
         count: u8,

@@ -20,7 +20,7 @@
 use crate::usig::{GroupKey, REPEATABLE};
 use pentarchy_core::counter::Refused;
 use pentarchy_core::digest::{Digest, Domain, EpochId};
-use pentarchy_core::ids::{Incarnation, ReplicaId};
+use pentarchy_core::ids::{Incarnation, MemberId};
 
 /// Counters of one instance.
 pub const COUNTERS: usize = 4;
@@ -28,7 +28,7 @@ pub const COUNTERS: usize = 4;
 /// Keeps certificates apart from all else that is sealed under the same key, of which nothing
 /// begins with these bytes.
 const TAG: &[u8; 16] = b"pentarchy trinx1";
-const HEAD_BYTES: usize = 16 + 32 + 2 + 2 + 8 + 32 + 3;
+const HEAD_BYTES: usize = 16 + 32 + 4 + 2 + 8 + 32 + 3;
 const VALUE_BYTES: usize = 16;
 const STATEMENT_BYTES_MAX: usize = HEAD_BYTES + COUNTERS * 2 * VALUE_BYTES;
 
@@ -37,12 +37,12 @@ const STATEMENT_BYTES_MAX: usize = HEAD_BYTES + COUNTERS * 2 * VALUE_BYTES;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Value(pub u128);
 
-/// An instance of the group: which one of which replica.
+/// An instance of the group: which one of which member.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct InstanceId {
     /// Whose.
-    pub replica: ReplicaId,
-    /// Which of that replica's, from 0.
+    pub member: MemberId,
+    /// Which of that member's, from 0.
     pub number: u16,
 }
 
@@ -152,18 +152,18 @@ pub fn statement(context: &Digest, by: InstanceId, claim: &Claim, digest: &Diges
     let mut bytes = [0; STATEMENT_BYTES_MAX];
     bytes[..16].copy_from_slice(TAG);
     bytes[16..48].copy_from_slice(&context.0);
-    bytes[48..50].copy_from_slice(&by.replica.0.to_le_bytes());
-    bytes[50..52].copy_from_slice(&by.number.to_le_bytes());
-    bytes[52..60].copy_from_slice(&claim.incarnation.0.to_le_bytes());
-    bytes[60..92].copy_from_slice(&digest.0);
-    bytes[92] = if claim.kind == Kind::Continuing { 1 } else { 2 };
+    bytes[48..52].copy_from_slice(&by.member.0.to_le_bytes());
+    bytes[52..54].copy_from_slice(&by.number.to_le_bytes());
+    bytes[54..62].copy_from_slice(&claim.incarnation.0.to_le_bytes());
+    bytes[62..94].copy_from_slice(&digest.0);
+    bytes[94] = if claim.kind == Kind::Continuing { 1 } else { 2 };
     let mut statement = Statement { bytes, length: HEAD_BYTES };
     for (counter, reading) in claim.readings.iter().enumerate() {
         let Some(Reading { value, previous }) = reading else { continue };
-        statement.bytes[93] |= 1 << counter;
+        statement.bytes[95] |= 1 << counter;
         statement.put(*value);
         if let Some(previous) = previous {
-            statement.bytes[94] |= 1 << counter;
+            statement.bytes[96] |= 1 << counter;
             statement.put(*previous);
         }
     }

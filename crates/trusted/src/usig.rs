@@ -10,7 +10,7 @@
 //! 3. *Memory.* Each certificate names the highest position with an index of at least
 //!    [`Position::COMMITMENT`] that was certified before it. Who leaves a view by a certificate
 //!    cannot hide what it committed to there, nor anywhere before.
-//! 4. *Binding.* A certificate is for one group, configuration, epoch, replica and life of its
+//! 4. *Binding.* A certificate is for one group, configuration, epoch, member and life of its
 //!    device. Epochs ascend; within each, positions begin anew.
 //!
 //! Repeating the last few requests gives the same certificates again, so that a host that crashed
@@ -21,7 +21,7 @@ use hmac::{Hmac, KeyInit, Mac};
 pub use pentarchy_core::counter::REPEATABLE;
 use pentarchy_core::counter::{Certificate, Instance, Memory, Position, Refused, Statement, Ui};
 use pentarchy_core::digest::{Digest, Domain, EpochId};
-use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{Incarnation, MemberId, View};
 use pentarchy_core::mutant;
 use sha2::Sha256;
 use zeroize::Zeroizing;
@@ -34,7 +34,7 @@ pub const START: Position = Position::new(View(0), Position::COMMITMENT);
 const TAG: &[u8; 16] = b"pentarchy usig 1";
 /// All that is sealed beside certificates.
 const SESSION_TAG: &[u8; 16] = b"pentarchy sess 1";
-const STATEMENT_BYTES: usize = 16 + 32 + 2 + 8 + 16 + 16 + 32;
+const STATEMENT_BYTES: usize = 16 + 32 + 4 + 8 + 16 + 16 + 32;
 
 /// The group, configuration and epoch to which certificates are bound. How the order is split is no
 /// part of it: of all that a device certifies, only the digests name a lane.
@@ -53,20 +53,20 @@ pub fn context(domain: &Domain) -> Digest {
 #[must_use]
 pub fn statement(
     context: &Digest,
-    replica: ReplicaId,
+    member: MemberId,
     claim: &Claim,
     digest: &Digest,
 ) -> [u8; STATEMENT_BYTES] {
     let mut bytes = [0; STATEMENT_BYTES];
     bytes[..16].copy_from_slice(TAG);
     bytes[16..48].copy_from_slice(&context.0);
-    bytes[48..50].copy_from_slice(&replica.0.to_le_bytes());
-    bytes[50..58].copy_from_slice(&claim.incarnation.0.to_le_bytes());
-    bytes[58..66].copy_from_slice(&claim.position.view.0.to_le_bytes());
-    bytes[66..74].copy_from_slice(&claim.position.index.to_le_bytes());
-    bytes[74..82].copy_from_slice(&claim.committed.view.0.to_le_bytes());
-    bytes[82..90].copy_from_slice(&claim.committed.index.to_le_bytes());
-    bytes[90..].copy_from_slice(&digest.0);
+    bytes[48..52].copy_from_slice(&member.0.to_le_bytes());
+    bytes[52..60].copy_from_slice(&claim.incarnation.0.to_le_bytes());
+    bytes[60..68].copy_from_slice(&claim.position.view.0.to_le_bytes());
+    bytes[68..76].copy_from_slice(&claim.position.index.to_le_bytes());
+    bytes[76..84].copy_from_slice(&claim.committed.view.0.to_le_bytes());
+    bytes[84..92].copy_from_slice(&claim.committed.index.to_le_bytes());
+    bytes[92..].copy_from_slice(&digest.0);
     bytes
 }
 
@@ -137,13 +137,29 @@ impl Key {
     }
 }
 
+/// Whether the USIG of this member, in whatever life it names, gave this MAC to the digest. Takes
+/// equally long for every guess at the seal.
+#[must_use]
+pub fn is_certified(
+    key: &GroupKey,
+    context: &Digest,
+    member: MemberId,
+    ui: &Ui,
+    digest: &Digest,
+) -> bool {
+    let Certificate::Mac(seal) = &ui.certificate else { return false };
+    // There is one in each replica, so no seal names it.
+    ui.instance == Instance::FIRST
+        && key.is_sealed(&statement(context, member, &Claim::of(ui), digest), seal)
+}
+
 /// One device in one life. Whoever makes it must see to it that no other device was ever made with
-/// the same key, replica and incarnation.
+/// the same key, member and incarnation.
 pub struct Device {
     epoch: EpochId,
     /// Of the epoch.
     context: Digest,
-    replica: ReplicaId,
+    member: MemberId,
     incarnation: Incarnation,
     key: Key,
     /// The highest position that was certified.
@@ -157,10 +173,10 @@ pub struct Device {
 impl Device {
     /// A device that has certified nothing, in an epoch of a group.
     #[must_use]
-    pub fn new(epoch: EpochId, replica: ReplicaId, incarnation: Incarnation, key: Key) -> Self {
+    pub fn new(epoch: EpochId, member: MemberId, incarnation: Incarnation, key: Key) -> Self {
         let context = context_of(&epoch);
         let (last, committed, recent) = (START, START, [None; REPEATABLE]);
-        Self { epoch, context, replica, incarnation, key, last, committed, recent }
+        Self { epoch, context, member, incarnation, key, last, committed, recent }
     }
 
     /// Goes over to a later epoch, where every position is free again. There is no way back.
@@ -239,7 +255,7 @@ impl Device {
 
     /// Both primitives are deterministic: equal claims get equal certificates.
     fn certify(&self, claim: &Claim, digest: &Digest) -> Ui {
-        let certificate = self.key.seal(&statement(&self.context, self.replica, claim, digest));
+        let certificate = self.key.seal(&statement(&self.context, self.member, claim, digest));
         let Claim { incarnation, position, committed } = *claim;
         let instance = Instance::FIRST;
         Ui { incarnation, instance, position, committed, certificate }

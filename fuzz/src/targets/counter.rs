@@ -8,7 +8,7 @@ use crate::input::{Input, put_bytes};
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Position, Refused, Ui};
 use pentarchy_core::digest::{Digest, Domain, EpochId};
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, View};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::keys::GroupSecret;
 use pentarchy_mailbox::BYTES_MAX;
@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet};
 const QUESTIONS_MAX: usize = 64;
 const INSTANCES: u16 = 2;
 const GROUP: GroupId = GroupId([5; 16]);
-const ME: ReplicaId = ReplicaId(1);
+const ME: MemberId = MemberId(1);
 const LIFE: Incarnation = Incarnation(7);
 const FIRST: EpochId = EpochId { group: GROUP, configuration: Digest([6; 32]), epoch: Epoch(1) };
 
@@ -52,7 +52,7 @@ struct ToldByUsig {
 
 impl Process {
     fn new(device: Device) -> Self {
-        let whose = Initialise { device, epoch: FIRST, replica: ME, incarnation: LIFE };
+        let whose = Initialise { device, epoch: FIRST, member: ME, incarnation: LIFE };
         let told = || Told { epoch: FIRST, ..Told::default() };
         Self {
             desks: Desk::all(&GroupSecret::from_bytes([9; 32]), &whose),
@@ -122,7 +122,7 @@ impl Process {
     }
 
     fn is_genuine(&mut self, mailbox: usize, said: &Certificate, digest: &Digest) {
-        let by = |number| InstanceId { replica: ME, number };
+        let by = |number| InstanceId { member: ME, number };
         let (number, epoch) = (mailbox as u16, self.instances[mailbox].epoch);
         let mut is = |epoch, number| {
             let context = trinx::context(&epoch);
@@ -235,7 +235,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     }
     let again = Question::Certify(order(3), digest(3));
     if let Answer::Certificate(said) = device.ask(1, &again.to_bytes()) {
-        let (context, by) = (trinx::context(&FIRST), InstanceId { replica: ME, number: 1 });
+        let (context, by) = (trinx::context(&FIRST), InstanceId { member: ME, number: 1 });
         asked.push((1, again));
         asked.push((2, Question::CheckTrinx(context, by, said, digest(3))));
     }

@@ -5,7 +5,7 @@ use crate::input::{Input, put_bytes};
 use pentarchy_core::Bytes;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{ClientId, MemberId, Millis, Slot};
 use pentarchy_core::limits::{CHUNK_BYTES_MAX, TRANSFER_CHUNKS_IN_FLIGHT};
 use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_core::service::{Context, Service};
@@ -97,20 +97,20 @@ fn wanted() -> &'static Snapshot {
 struct Fetch {
     transfer: Transfer,
     executor: Executor,
-    questions: VecDeque<(ReplicaId, Message)>,
+    questions: VecDeque<(MemberId, Message)>,
     installed: bool,
 }
 
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let mut fetch = Fetch {
-        transfer: Transfer::new(ReplicaId(0)),
+        transfer: Transfer::new(MemberId(0)),
         executor: executor(),
         questions: VecDeque::new(),
         installed: false,
     };
     let (mut now, mut steps) = (0, Vec::new());
-    let sources = ReplicaSet::from_iter([ReplicaId(1), ReplicaId(2)]);
+    let sources = BTreeSet::from([MemberId(1), MemberId(2)]);
     fetch.transfer.want(SLOT, wanted().digest, sources, &fetch.executor, &mut steps);
     fetch.carry_out(&mut steps);
     for _ in 0..STEPS_MAX {
@@ -119,7 +119,7 @@ pub fn run(input: &[u8]) {
         }
         match input.u8() % 4 {
             0 => {
-                let from = ReplicaId(u16::from(input.u8() % 4));
+                let from = MemberId(u32::from(input.u8() % 4));
                 let bytes = Bytes::copy_from_slice(input.bytes());
                 if let Ok(message) = Message::from_bytes(&bytes) {
                     fetch.hear(from, message, &mut steps);
@@ -137,7 +137,7 @@ pub fn run(input: &[u8]) {
 }
 
 impl Fetch {
-    fn hear(&mut self, from: ReplicaId, message: Message, out: &mut Vec<Step>) {
+    fn hear(&mut self, from: MemberId, message: Message, out: &mut Vec<Step>) {
         self.transfer.on_message(from, message, &self.executor, out);
     }
 
@@ -185,7 +185,7 @@ impl Fetch {
             }
         }
         // Answers that were asked for too late still count, so only questions of ours are bounded.
-        let mine = |(_, message): &&(ReplicaId, Message)| message.is_question();
+        let mine = |(_, message): &&(MemberId, Message)| message.is_question();
         while self.questions.iter().filter(mine).count() > 64 * TRANSFER_CHUNKS_IN_FLIGHT {
             self.questions.pop_front();
         }

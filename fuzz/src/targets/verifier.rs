@@ -88,13 +88,13 @@ fn group() -> &'static Group {
     static GROUP: OnceLock<Group> = OnceLock::new();
     GROUP.get_or_init(|| {
         let verifier = |mode| {
-            let check = Check::signature_of(&members()).expect("good keys");
+            let check = Check::signature(&members()).expect("good keys");
             let me = Some((ReplicaId(0), &key(1)));
             GroupVerifier::new(members(), Arc::new(Devices(check)), mode, me).expect("good keys")
         };
         let modes = [RequestMode::Signature, RequestMode::Mac, RequestMode::Session];
         let genuine = modes.into_iter().flat_map(sealed);
-        let check = Check::mac(&SECRET, Digest::default());
+        let check = Check::mac(&SECRET, &members());
         let sessions = Arc::new(check.sessions(&members()).expect("devices that share a secret"));
         let by_session =
             GroupVerifier::with_sessions(members(), Arc::new(Devices(check)), sessions);

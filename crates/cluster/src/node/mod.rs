@@ -13,7 +13,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Counter, Usig};
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
-use pentarchy_core::ids::{ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{MemberId, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{BadMembership, Life, Membership};
 use pentarchy_core::protocol::{BadRecord, Memory, Rules, Setup, Tuning};
 use pentarchy_core::service::Service;
@@ -34,7 +34,7 @@ use pentarchy_trusted::backend::process::question::Device;
 use pentarchy_trusted::backend::process::{ApartCheck, BadProcess, UsigProcess};
 use pentarchy_trusted::identity::{DeviceIdentity, TakeError};
 use pentarchy_trusted::{
-    Check, CounterProcess, InProcess, OrderCheck, OrderCounter, session, usig,
+    Check, CounterProcess, InProcess, OrderCheck, OrderCounter, session,
 };
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
@@ -210,6 +210,8 @@ fn counter_process(
 ) -> Result<Arc<CounterProcess>, StartError> {
     let entry = protocol(config)?;
     let first = config.membership();
+    let member = first.members.get(usize::from(me.0));
+    let member = member.ok_or(pentarchy_replica::StartError::NotAMember(me))?;
     let device = match entry.rules.device() {
         Counter::Usig => Device::Usig,
         Counter::Trinx => Device::Trinx(first.lane.pillars.into()),
@@ -217,7 +219,7 @@ fn counter_process(
     };
     let mut program = Command::new(std::env::current_exe()?);
     program.arg(COUNTER_COMMAND).arg(secret);
-    let process = CounterProcess::start(program, device, first.epoch_id(), me, identity)?;
+    let process = CounterProcess::start(program, device, first.epoch_id(), member.id, identity)?;
     check_session_key(config, || process.session_key().map_err(|_| BadProcess::Silent))?;
     Ok(process)
 }
@@ -267,8 +269,10 @@ pub fn replica(
         Trusted::Apart(process) => process.id(),
     };
     let me = ReplicaId(id);
+    let member = membership.members.get(usize::from(id));
+    let member = member.ok_or(pentarchy_replica::StartError::NotAMember(me))?;
     let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };
-    let (counters, check) = trusted_counters(&entry.rules, &membership, me, device, &trusted)?;
+    let (counters, check) = trusted_counters(&entry.rules, &membership, member.id, device, &trusted)?;
     let requests = match config.request_auth {
         RequestMode::Session => {
             let sessions = check.sessions(&membership, &trusted);
@@ -277,7 +281,7 @@ pub fn replica(
         mode => Requests::Mode(mode),
     };
     let epochs = Epochs {
-        me,
+        me: member.id,
         entry,
         key: key.clone(),
         check,
@@ -314,7 +318,7 @@ pub fn replica(
 fn trusted_counters(
     rules: &Rules,
     membership: &Membership,
-    me: ReplicaId,
+    me: MemberId,
     identity: DeviceIdentity,
     trusted: &Trusted,
 ) -> Result<(Vec<Box<dyn Usig>>, CounterCheck), StartError> {
@@ -377,8 +381,7 @@ impl CounterCheck {
             (Trusted::Apart(process), _) => return Some(process.clone()),
             (Trusted::Here(_), Self::Usig(check)) => check.sessions(membership)?,
             (Trusted::Here(secret), Self::Apart(_) | Self::Trinx(_)) => {
-                let context = usig::context(&membership.domain());
-                Check::mac(secret.as_bytes(), context).sessions(membership)?
+                Check::mac(secret.as_bytes(), membership).sessions(membership)?
             }
         };
         Some(Arc::new(sessions))
@@ -387,7 +390,7 @@ impl CounterCheck {
 
 /// Makes the parts of a replica that change with the epoch.
 struct Epochs {
-    me: ReplicaId,
+    me: MemberId,
     entry: &'static Descriptor,
     key: KeyPair,
     check: CounterCheck,
@@ -405,16 +408,32 @@ enum Requests {
 }
 
 impl Epochs {
+    /// Which replica this is in an epoch. One without a place has ended.
+    fn place(&self, membership: &Membership) -> ReplicaId {
+        membership.index_of(self.me).expect("a replica without a place ends")
+    }
+
+    fn setup(
+        &self,
+        membership: &Arc<Membership>,
+        fetch: Option<ReplicaSet>,
+        memory: Memory,
+    ) -> Setup {
+        let (me, tuning) = (self.place(membership), self.tuning);
+        Setup { me, membership: membership.clone(), fetch, memory, tuning }
+    }
+
     fn try_verifier(&self, membership: &Arc<Membership>) -> Result<GroupVerifier, BadVerifier> {
         let check = self.check.for_epoch(membership);
-        let me = Some((self.me, &self.key));
+        let place = self.place(membership);
+        let me = Some((place, &self.key));
         let verifier = match &self.requests {
             Requests::Mode(mode) => GroupVerifier::new(membership.clone(), check, *mode, me)?,
             Requests::Session(sessions) => {
                 GroupVerifier::with_sessions(membership.clone(), check, sessions.clone())?
             }
         };
-        let verifier = verifier.of_member(self.me, self.key.clone());
+        let verifier = verifier.of_member(place, self.key.clone());
         Ok(match &self.admission {
             Admission::Open => verifier,
             Admission::Only(clients) => verifier.only(clients.iter().copied().collect()),
@@ -435,9 +454,7 @@ impl EpochFactory for Epochs {
         memory: Memory,
         effects: &mut Vec<CoreEffect>,
     ) -> Box<dyn ReplicaCore> {
-        let (me, membership) = (self.me, membership.clone());
-        let tuning = self.tuning;
-        (self.entry.start)(Setup { me, membership, fetch, memory, tuning }, effects)
+        (self.entry.start)(self.setup(membership, fetch, memory), effects)
     }
 
     fn can_split(&self) -> bool {
@@ -450,8 +467,7 @@ impl EpochFactory for Epochs {
         fetch: Option<ReplicaSet>,
         memory: &Memory,
     ) -> Option<Split> {
-        let (me, membership, memory) = (self.me, membership.clone(), memory.clone());
-        let setup = Setup { me, membership, fetch, memory, tuning: self.tuning };
+        let setup = self.setup(membership, fetch, memory.clone());
         let Parts { merger, pillar_cores } = (self.entry.split?.start)(setup);
         let started = |Part { core, effects }| Started { core, effects };
         Some(Split {

@@ -62,7 +62,7 @@ pub struct Known {
     pub approach: Option<Pace>,
     pub incarnation: u64,
     pub counter_process: Option<u32>,
-    pub peers: Vec<u16>,
+    pub peers: Vec<u32>,
     pub clients: u64,
     pub requests: u64,
     pub view_changes: u64,
@@ -76,10 +76,10 @@ pub struct Known {
     pub rss_kib: u64,
     pub uptime_ms: u64,
     pub durability: Option<Disk>,
-    pub asking: Vec<u16>,
-    pub silent_ms: BTreeMap<u16, u64>,
-    pub refused_from: BTreeMap<u16, u64>,
-    pub findings_lately: BTreeMap<u16, u64>,
+    pub asking: Vec<u32>,
+    pub silent_ms: BTreeMap<u32, u64>,
+    pub refused_from: BTreeMap<u32, u64>,
+    pub findings_lately: BTreeMap<u32, u64>,
 }
 
 /// How one of a replica's pillars is.
@@ -99,7 +99,7 @@ pub struct Pillar {
 #[derive(Deserialize, Clone, Default)]
 #[serde(default)]
 pub struct PillarThread {
-    pub peers: Vec<u16>,
+    pub peers: Vec<u32>,
     pub cpu_micros: u64,
 }
 

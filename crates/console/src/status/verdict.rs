@@ -61,7 +61,7 @@ impl Verdict {
             let works = works && !said.is_silent();
             helping += usize::from(works);
             sound += usize::from(works && why.is_empty());
-            if replica.known.asking.contains(&replica.id) {
+            if replica.known.asking.contains(&u32::from(replica.id)) {
                 asking.push(replica.id);
             }
             if !why.is_empty() {
@@ -135,9 +135,11 @@ struct Said {
 impl Said {
     fn of(replica: &ReplicaReport, replicas: &[ReplicaReport], f: usize) -> Self {
         let id = replica.id;
+        // The file numbers members from 0 on.
+        let member = u32::from(id);
         let others = || replicas.iter().filter(move |other| other.id != id && other.reachable);
-        let said = |read: fn(&Known) -> &BTreeMap<u16, u64>| {
-            vouched(others().map(|other| read(&other.known).get(&id).copied().unwrap_or(0)), f)
+        let said = |read: fn(&Known) -> &BTreeMap<u32, u64>| {
+            vouched(others().map(|other| read(&other.known).get(&member).copied().unwrap_or(0)), f)
         };
         let at_work = || others().map(|other| &other.known).filter(|known| known.is_at_work());
         let executed =

@@ -5,10 +5,11 @@ use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::counter::{Instance, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Epochs, Handover, Message, Proof, Step};
-use pentarchy_core::ids::{Epoch, Incarnation, Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{Epoch, Incarnation, MemberId, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::{EPOCHS_KEPT, HANDOVERS_SENT_MAX};
 use pentarchy_core::membership::{Base, Life, Member, Membership};
 use pentarchy_core::request::Envelope;
+use std::collections::BTreeSet;
 
 const R0: ReplicaId = ReplicaId(0);
 const R1: ReplicaId = ReplicaId(1);
@@ -74,9 +75,18 @@ fn chain(length: usize) -> (Vec<Proof>, Membership) {
     (proofs, at)
 }
 
+/// Members have the numbers of their places.
+fn member(ReplicaId(place): ReplicaId) -> MemberId {
+    MemberId(place.into())
+}
+
+fn members<const N: usize>(places: [ReplicaId; N]) -> BTreeSet<MemberId> {
+    places.map(member).into()
+}
+
 fn hear(epochs: &mut Epochs, from: ReplicaId, message: Message) -> Vec<Step> {
     let mut out = Vec::new();
-    epochs.on_message(from, message, &Keys, &mut out);
+    epochs.on_message(member(from), message, &Keys, &mut out);
     out
 }
 
@@ -102,11 +112,11 @@ fn begun(steps: &[Step]) -> Vec<(Epoch, ReplicaSet)> {
 }
 
 fn replica(me: ReplicaId) -> Epochs {
-    Epochs::new(me, life(1), membership())
+    Epochs::new(member(me), life(1), membership())
 }
 
 fn stranger() -> Epochs {
-    Epochs::new(R2, life(u64::MAX), membership())
+    Epochs::new(member(R2), life(u64::MAX), membership())
 }
 
 /// Somebody is in this epoch of the group.
@@ -130,7 +140,7 @@ fn f_plus_1_equal_votes_end_an_epoch() {
     assert_eq!((next.base, next.members[2].incarnation), (handover(&first).base, Incarnation(2)));
     let told = steps.iter().any(|step| {
         matches!(step, Step::Send { to, message: Message::Proofs(proofs) }
-            if *to == ReplicaSet::from_iter([R1, R2]) && proofs[0].is_valid(&first, &Keys))
+            if *to == members([R1, R2]) && proofs[0].is_valid(&first, &Keys))
     });
     assert!(told, "the others are shown the proof");
 }
@@ -208,7 +218,7 @@ fn who_may_get_there_itself_is_given_time() {
 fn who_is_not_admitted_goes_on_at_once_and_asks() {
     let (first, mut epochs) = (membership(), stranger());
     let steps = round(&mut epochs, 1_000);
-    let everyone_else = ReplicaSet::from_iter([R0, R1]);
+    let everyone_else = members([R0, R1]);
     let tells = Step::Send { to: everyone_else, message: at(Epoch(0)) };
     assert_eq!(steps, [tells, Step::AskAdmission]);
     assert!(round(&mut epochs, 1_199).is_empty());
@@ -231,7 +241,7 @@ fn votes_are_repeated_until_the_end_is_proved_and_the_idle_say_where_they_are() 
 fn a_long_chain_is_followed_message_by_message() {
     let length = HANDOVERS_SENT_MAX + 7;
     let (proofs, last) = chain(length);
-    let mut leader = Epochs::new(R0, life(1), membership());
+    let mut leader = Epochs::new(member(R0), life(1), membership());
     for proof in proofs {
         hear(&mut leader, R1, Message::Proofs(vec![proof]));
         // Its core never gets there.
@@ -247,7 +257,7 @@ fn a_long_chain_is_followed_message_by_message() {
         round(&mut leader, now.0);
         let steps = hear(&mut leader, R2, at(follower.membership().epoch));
         let [Step::Send { to, message }] = &steps[..] else { panic!("{steps:?}") };
-        assert_eq!(*to, ReplicaSet::from_iter([R2]));
+        assert_eq!(*to, members([R2]));
         hear(&mut follower, R0, message.clone());
         assert_eq!(follower.membership().epoch.0 as usize, length.min(rounds * HANDOVERS_SENT_MAX));
     }
@@ -270,18 +280,14 @@ fn each_is_answered_once_between_two_reminders() {
     let (proofs, _) = chain(1);
     let mut epochs = stranger();
     hear(&mut epochs, R0, Message::Proofs(proofs.clone()));
-    let shown = |from| {
-        vec![Step::Send {
-            to: ReplicaSet::from_iter([from]),
-            message: Message::Proofs(proofs.clone()),
-        }]
-    };
+    let shown =
+        |from| vec![Step::Send { to: members([from]), message: Message::Proofs(proofs.clone()) }];
     assert_eq!(hear(&mut epochs, R0, at(Epoch(0))), shown(R0));
     assert!(hear(&mut epochs, R0, at(Epoch(0))).is_empty());
     assert_eq!(hear(&mut epochs, R1, vote(R1, &membership(), &proofs[0].handover)), shown(R1));
     assert!(hear(&mut epochs, R1, at(Epoch(1))).is_empty(), "the same");
     round(&mut epochs, 1_000);
-    let asks = Step::Send { to: ReplicaSet::from_iter([R0]), message: at(Epoch(1)) };
+    let asks = Step::Send { to: members([R0]), message: at(Epoch(1)) };
     assert_eq!(hear(&mut epochs, R0, at(Epoch(9))), [asks]);
 }
 
@@ -289,13 +295,16 @@ fn each_is_answered_once_between_two_reminders() {
 fn another_configuration_is_noticed_in_whatever_epoch() {
     let mut epochs = stranger();
     let other = |epoch| Message::At { epoch, configuration: Digest::of(b"other keys") };
-    assert_eq!(hear(&mut epochs, R0, other(Epoch(0))), [Step::OtherConfiguration(R0)]);
+    assert_eq!(hear(&mut epochs, R0, other(Epoch(0))), [Step::OtherConfiguration(member(R0))]);
     assert_eq!(hear(&mut epochs, R0, at(Epoch(0))), []);
-    let asks = Step::Send { to: ReplicaSet::from_iter([R0]), message: at(Epoch(0)) };
+    let asks = Step::Send { to: members([R0]), message: at(Epoch(0)) };
     // That may be where this replica is to be led.
     assert_eq!(hear(&mut epochs, R0, other(Epoch(1))), std::slice::from_ref(&asks));
     round(&mut epochs, 1_000);
-    assert_eq!(hear(&mut epochs, R0, other(Epoch(1))), [Step::OtherConfiguration(R0), asks]);
+    assert_eq!(
+        hear(&mut epochs, R0, other(Epoch(1))),
+        [Step::OtherConfiguration(member(R0)), asks]
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ use pentarchy_core::epochs::{Epochs, Handover, Message, Proof, Step};
 use pentarchy_core::ids::{Epoch, MemberId, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::request::Envelope;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A signature says by which key it was made, and of what.
@@ -87,13 +88,20 @@ fn admission(of: &Membership) -> Proof {
 }
 
 fn replica(me: u16, group: &Membership) -> Epochs {
-    Epochs::new(ReplicaId(me), life(1), Arc::new(group.clone()))
+    Epochs::new(group.members[usize::from(me)].id, life(1), Arc::new(group.clone()))
 }
 
+/// The first replica of the epoch, as it goes on from its disk.
+fn resumed(at: &Membership, proof: Option<Proof>, links: &[Proof]) -> Epochs {
+    Epochs::resumed(at.members[0].id, life(1), Arc::new(at.clone()), proof, links.to_vec())
+}
+
+/// The replica that has this place in the epoch speaks.
 fn hear(epochs: &mut Epochs, from: u16, message: Message) -> Vec<Step> {
     let mut out = Vec::new();
     let membership = epochs.membership().clone();
-    epochs.on_message(ReplicaId(from), message, &Keys(&membership), &mut out);
+    let from = membership.members[usize::from(from)].id;
+    epochs.on_message(from, message, &Keys(&membership), &mut out);
     out
 }
 
@@ -161,6 +169,46 @@ fn who_executed_the_end_of_a_configuration_proves_it_by_votes() {
     assert_eq!(behind.links(), ended.links());
 }
 
+/// Member 0 leaves, member 3 comes, and all others have other places.
+#[test]
+fn members_that_leave_and_members_that_come_are_shown_the_proof() {
+    let group = group();
+    let second = next(&first(), &[1, 2, 3]);
+    let link = link(&group, &second, &[1, 2]);
+    let mut stays = replica(1, &group);
+    let mut steps = hear(&mut stays, 2, Message::Proofs(vec![link.clone()]));
+    stays.on_round(Millis(0), &mut steps);
+    stays.on_round(Millis(100_000), &mut steps);
+    let shown = Message::Proofs(vec![link]);
+    let to = steps.iter().find_map(|step| match step {
+        Step::Send { to, message } if *message == shown => Some(to.clone()),
+        _ => None,
+    });
+    assert_eq!(to, Some(BTreeSet::from([0, 2, 3].map(MemberId))));
+}
+
+/// Whose place a vote is counted for, the epoch's own table says, and nothing else.
+#[test]
+fn a_vote_counts_for_the_place_that_its_member_has_in_that_epoch() {
+    let stated = next(&first(), &[1, 2, 3]);
+    let second = stated.begin(&[life(1); 3]);
+    let ends = admission(&second);
+    let statement = ends.handover.statement(&second);
+    let vote = |place: usize| {
+        Message::Vote(ends.handover.clone(), sign(&second.members[place].signing, &statement))
+    };
+    let mut waits = Epochs::new(MemberId(3), life(0), Arc::new(second.clone()));
+    let mut from = |member: u32, message: Message| {
+        let mut out = Vec::new();
+        waits.on_message(MemberId(member), message, &Keys(&second), &mut out);
+        begun(&out).len()
+    };
+    // One that has left has no vote, whatever it knows; nor is a place what a member is.
+    assert_eq!((from(0, vote(0)), from(0, vote(1))), (0, 0));
+    assert_eq!((from(1, vote(1)), from(2, vote(2))), (0, 0), "signed by others");
+    assert_eq!((from(1, vote(0)), from(2, vote(1))), (0, 1));
+}
+
 #[test]
 fn whoever_slept_is_led_from_configuration_to_configuration() {
     let (proofs, last) = chain();
@@ -216,8 +264,7 @@ fn whoever_slept_is_led_from_configuration_to_configuration() {
 fn a_guide_that_started_again_leads_others_on() {
     let (proofs, last) = chain();
     let links: Vec<Proof> = proofs.iter().filter(|it| it.next.is_some()).cloned().collect();
-    let at = Arc::new(last.clone());
-    let mut guide = Epochs::resumed(ReplicaId(0), life(1), at, None, links.clone());
+    let mut guide = resumed(&last, None, &links);
     let mut sleeper = replica(2, &group());
     for (round, link) in (1..).zip(&links) {
         let proofs = shown(&mut guide, 1, sleeper.membership().epoch.0);
@@ -233,16 +280,13 @@ fn a_guide_that_started_again_leads_others_on() {
     let both = ReplicaSet::from_iter([ReplicaId(1), ReplicaId(2)]);
     assert_eq!(guide.sources(&group()), Some(both));
     // Of the second configuration, they have other places in the third: members 1 and 2.
-    let second = |upto: usize, at: Membership| {
-        Epochs::resumed(ReplicaId(0), life(1), Arc::new(at), None, links[..upto].to_vec())
-    };
+    let second = |upto: usize, at: Membership| resumed(&at, None, &links[..upto]);
     let third = links[1].next.as_ref().expect("it is a link").after(&links[1].handover);
     let places = ReplicaSet::from_iter([ReplicaId(0), ReplicaId(1)]);
     assert_eq!(second(2, third).sources(&group()), Some(places));
     // An epoch of the same configuration came behind.
     let admits = admission(&last);
-    let later = Arc::new(last.after(&admits.handover));
-    let resumed = Epochs::resumed(ReplicaId(0), life(1), later, Some(admits), links);
+    let resumed = resumed(&last.after(&admits.handover), Some(admits), &links);
     let signers = ReplicaSet::from_iter([ReplicaId(0), ReplicaId(1)]);
     assert_eq!(resumed.sources(&group()), Some(signers));
     assert_eq!(replica(0, &group()).sources(&group()), None, "the group's first state");
@@ -253,10 +297,10 @@ fn a_guide_that_started_again_leads_others_on() {
 fn a_configuration_that_was_left_is_known_as_the_groups() {
     let (proofs, last) = chain();
     let links: Vec<Proof> = proofs.iter().filter(|it| it.next.is_some()).cloned().collect();
-    let mut guide = Epochs::resumed(ReplicaId(0), life(1), Arc::new(last), None, links.clone());
+    let mut guide = resumed(&last, None, &links);
     let mut is_foreign = |epoch: Epoch, configuration: Digest| {
         let steps = hear(&mut guide, 1, Message::At { epoch, configuration });
-        steps.contains(&Step::OtherConfiguration(ReplicaId(1)))
+        steps.contains(&Step::OtherConfiguration(MemberId(2)))
     };
     assert!(!is_foreign(Epoch(0), group().configuration));
     for pair in links.windows(2) {

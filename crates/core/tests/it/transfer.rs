@@ -4,7 +4,7 @@ use crate::toy::{self, batch, run, write};
 use pentarchy_core::Bytes;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{MemberId, Millis, Slot};
 use pentarchy_core::limits::{
     CHUNK_BYTES_MAX, CHUNKS_MAX, TRANSFER_ANSWER_NODES_MAX, TRANSFER_CHUNKS_IN_FLIGHT,
     TRANSFER_NODES_MAX, TRANSFER_PIN_MILLIS,
@@ -15,9 +15,10 @@ use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::{Message, Part, Step, Transfer};
 use pentarchy_core::tree::{Place, Tree};
 use pentarchy_core::wire::{Malformed, Wire, Writer};
+use std::collections::BTreeSet;
 
-const LEARNER: ReplicaId = ReplicaId(0);
-const PEERS: [ReplicaId; 2] = [ReplicaId(1), ReplicaId(2)];
+const LEARNER: MemberId = MemberId(0);
+const PEERS: [MemberId; 2] = [MemberId(1), MemberId(2)];
 const CHUNK: u32 = CHUNK_BYTES_MAX as u32;
 
 /// One replica that fetches, and peers that answer as the test says.
@@ -25,11 +26,11 @@ struct World {
     transfer: Transfer,
     executor: Executor,
     /// Questions that were asked and not yet answered.
-    asked: Vec<(ReplicaId, Message)>,
+    asked: Vec<(MemberId, Message)>,
     installed: Option<Snapshot>,
     now: u64,
     /// Chunks that arrived, by source.
-    moved: Vec<ReplicaId>,
+    moved: Vec<MemberId>,
 }
 
 impl World {
@@ -56,12 +57,12 @@ impl World {
 
     fn want(&mut self, slot: Slot, state: Digest) {
         let mut out = Vec::new();
-        let from = PEERS.into_iter().chain([LEARNER]).collect::<ReplicaSet>();
+        let from = PEERS.into_iter().chain([LEARNER]).collect::<BTreeSet<MemberId>>();
         self.transfer.want(slot, state, from, &self.executor, &mut out);
         self.take(out);
     }
 
-    fn hear(&mut self, from: ReplicaId, message: Message) {
+    fn hear(&mut self, from: MemberId, message: Message) {
         if matches!(message, Message::Chunk { .. }) {
             self.moved.push(from);
         }
@@ -84,7 +85,7 @@ impl World {
     fn answer(
         &mut self,
         source: &Executor,
-        peer: &mut dyn FnMut(ReplicaId, Message) -> Option<Message>,
+        peer: &mut dyn FnMut(MemberId, Message) -> Option<Message>,
     ) {
         let (to, question) = self.asked.remove(0);
         let mut out = Vec::new();
@@ -99,7 +100,7 @@ impl World {
     fn finish(
         &mut self,
         source: &Executor,
-        mut peer: impl FnMut(ReplicaId, Message) -> Option<Message>,
+        mut peer: impl FnMut(MemberId, Message) -> Option<Message>,
     ) -> usize {
         let mut idle = 0;
         while self.installed.is_none() {
@@ -135,7 +136,7 @@ impl World {
     }
 }
 
-fn honest(_: ReplicaId, message: Message) -> Option<Message> {
+fn honest(_: MemberId, message: Message) -> Option<Message> {
     Some(message)
 }
 
@@ -574,7 +575,7 @@ fn what_was_not_asked_for_changes_nothing() {
     world.hear(PEERS[0], top.clone());
     assert_eq!(world.transfer.progress(), None);
     world.want(slot, digest);
-    let outsider = ReplicaId(7);
+    let outsider = MemberId(7);
     world.hear(outsider, top);
     world.hear(PEERS[0], Message::Chunk { slot, section: 9, chunk: 0, bytes: Bytes::new() });
     world.hear(outsider, Message::Gone { slot });

@@ -5,7 +5,7 @@ use crate::toy;
 use pentarchy_core::Bytes;
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{Millis, ReplicaId, ReplicaSet, Slot};
+use pentarchy_core::ids::{MemberId, Millis, Slot};
 use pentarchy_core::limits::{CHUNK_BYTES_MAX, TRANSFER_CHUNKS_IN_FLIGHT};
 use pentarchy_core::service::{Context, Service};
 use pentarchy_core::transfer::{Message, Part, Step, Transfer};
@@ -203,11 +203,11 @@ fn fetch(
     learner: &mut Executor,
     source: &Executor,
     transfer: &mut Transfer,
-    mut said: impl FnMut(ReplicaId, Message) -> Option<Message>,
+    mut said: impl FnMut(MemberId, Message) -> Option<Message>,
 ) -> Talk {
     let wanted = source.latest().unwrap();
     let (mut steps, mut talk, mut now) = (Vec::new(), Talk::default(), 1_000);
-    let peers: ReplicaSet = [ReplicaId(1), ReplicaId(2)].into_iter().collect();
+    let peers: BTreeSet<MemberId> = [MemberId(1), MemberId(2)].into_iter().collect();
     transfer.want(wanted.slot, wanted.digest, peers, learner, &mut steps);
     loop {
         let mut asked = 0;
@@ -239,7 +239,7 @@ fn fetch(
     }
 }
 
-fn honest(_: ReplicaId, message: Message) -> Option<Message> {
+fn honest(_: MemberId, message: Message) -> Option<Message> {
     Some(message)
 }
 
@@ -288,7 +288,7 @@ fn a_large_section_shares_with_its_former_self_what_did_not_change() {
 #[test]
 fn what_changed_is_moved_with_little_else() {
     let (mut source, mut learner, changed) = apart(&mut Dice(4));
-    let mut transfer = Transfer::new(ReplicaId(0));
+    let mut transfer = Transfer::new(MemberId(0));
     let talk = fetch(&mut learner, &source, &mut transfer, honest);
     assert_eq!(talk.full, 0);
     assert!(talk.bytes < 2 * changed, "{talk:?} for {changed} bytes");
@@ -320,7 +320,7 @@ fn chunks_that_are_here_are_looked_at_before_they_count() {
     learner.cool(&in_files);
     write(&mut source, 2, 2);
     memory.rot();
-    let talk = fetch(&mut learner, &source, &mut Transfer::new(ReplicaId(0)), honest);
+    let talk = fetch(&mut learner, &source, &mut Transfer::new(MemberId(0)), honest);
     assert!(talk.bytes > CHUNK_BYTES_MAX, "what has rotted is fetched: {talk:?}");
     assert_eq!(learner.failure(), None);
     assert_eq!(learner.query(&[]), source.query(&[]));
@@ -347,7 +347,7 @@ fn a_source_that_does_not_know_what_changed_serves_as_well() {
         .collect();
     copy.tree = Tree::new(snapshot.tree.sections()).changed(&leaves, snapshot.slot);
     restarted.install(copy).unwrap();
-    let mut transfer = Transfer::new(ReplicaId(0));
+    let mut transfer = Transfer::new(MemberId(0));
     let talk = fetch(&mut learner, &restarted, &mut transfer, honest);
     let wasted = talk.bytes.saturating_sub(12 * changed);
     assert!(talk.bytes > 2 * changed, "{talk:?} for {changed}");
@@ -359,7 +359,7 @@ fn a_source_that_does_not_know_what_changed_serves_as_well() {
 fn who_has_nothing_gets_all_of_it() {
     let (mut source, ..) = apart(&mut Dice(6));
     let mut learner = toy::fresh(Wide::of(&Model::new()));
-    let talk = fetch(&mut learner, &source, &mut Transfer::new(ReplicaId(0)), honest);
+    let talk = fetch(&mut learner, &source, &mut Transfer::new(MemberId(0)), honest);
     let bytes = source.latest().unwrap().tree.top().unwrap().bytes() as usize;
     assert!(talk.bytes > bytes && talk.bytes < bytes * 3 / 2, "{talk:?} for {bytes}");
     let answers = talk.bytes.div_ceil(CHUNK_BYTES_MAX);
@@ -375,7 +375,7 @@ fn a_base_that_the_sources_do_not_share_costs_bytes_only() {
     learner.checkpoint();
     write_some(&mut source, &[9], 4);
     source.checkpoint();
-    let talk = fetch(&mut learner, &source, &mut Transfer::new(ReplicaId(0)), honest);
+    let talk = fetch(&mut learner, &source, &mut Transfer::new(MemberId(0)), honest);
     assert!(talk.full > 0, "{talk:?}");
     same(&mut learner, &mut source);
 }
@@ -403,7 +403,7 @@ fn lies_about_nodes_cost_time_only() {
             learner = toy::fresh(Wide::of(&Model::new()));
         }
         let liar = |from, mut message| {
-            if from == ReplicaId(1) && dice.roll(3) > 0 {
+            if from == MemberId(1) && dice.roll(3) > 0 {
                 told += 1;
                 match (&mut message, dice.roll(5)) {
                     (_, 0) => return None,
@@ -421,7 +421,7 @@ fn lies_about_nodes_cost_time_only() {
             }
             Some(message)
         };
-        fetch(&mut learner, &source, &mut Transfer::new(ReplicaId(0)), liar);
+        fetch(&mut learner, &source, &mut Transfer::new(MemberId(0)), liar);
         same(&mut learner, &mut source);
     }
     assert!(told > 60, "{told} lies");
@@ -431,11 +431,11 @@ fn lies_about_nodes_cost_time_only() {
 fn what_was_fetched_for_a_state_that_passed_is_not_fetched_again() {
     let (mut source, ..) = apart(&mut Dice(9));
     let mut learner = toy::fresh(Wide::of(&Model::new()));
-    let mut transfer = Transfer::new(ReplicaId(0));
+    let mut transfer = Transfer::new(MemberId(0));
     let bytes = source.latest().unwrap().tree.top().unwrap().bytes() as usize;
     // Half of it comes; then nobody answers, and the group goes on.
     let (mut steps, mut moved) = (Vec::new(), 0);
-    let peers: ReplicaSet = [ReplicaId(1)].into_iter().collect();
+    let peers: BTreeSet<MemberId> = [MemberId(1)].into_iter().collect();
     let wanted = source.latest().unwrap();
     transfer.want(wanted.slot, wanted.digest, peers, &learner, &mut steps);
     while moved < bytes / 2 {
@@ -444,14 +444,14 @@ fn what_was_fetched_for_a_state_that_passed_is_not_fetched_again() {
         let Step::Send { message, .. } = step else { panic!("half of it is not all") };
         let answer = message.answer(Some(wanted));
         moved += answer.to_bytes().len();
-        transfer.on_message(ReplicaId(1), answer, &learner, &mut steps);
+        transfer.on_message(MemberId(1), answer, &learner, &mut steps);
     }
     write_some(&mut source, &[1, 2, 3, 1 << 18], 3);
     source.checkpoint();
     source.stable(source.executed());
     let talk = fetch(&mut learner, &source, &mut transfer, honest);
     let mut other = toy::fresh(Wide::of(&Model::new()));
-    let whole = fetch(&mut other, &source, &mut Transfer::new(ReplicaId(0)), honest);
+    let whole = fetch(&mut other, &source, &mut Transfer::new(MemberId(0)), honest);
     assert!(talk.bytes + moved < whole.bytes * 11 / 10, "{talk:?} after {moved} of {whole:?}");
     same(&mut learner, &mut source);
 }

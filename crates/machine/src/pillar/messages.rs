@@ -3,7 +3,7 @@
 use crate::checking::Checked;
 use crate::factory::Started;
 use pentarchy_core::auth::Verifier;
-use pentarchy_core::ids::{Epoch, ReplicaId, Slot};
+use pentarchy_core::ids::{Epoch, MemberId, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::replica::{Input, Output, pillar};
 use pentarchy_core::request::Envelope;
@@ -59,7 +59,7 @@ pub enum FromPillar {
     /// In that epoch it has kept again all that it needs, from this entry of the log on.
     KeptAgain(Epoch, u64),
     /// A peer is in another epoch.
-    OtherEpoch(ReplicaId, Epoch),
+    OtherEpoch(MemberId, Epoch),
 }
 
 impl FromPillar {

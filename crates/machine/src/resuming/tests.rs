@@ -50,7 +50,7 @@ fn resuming(asks: bool) -> Resuming {
 /// A peer answers; whatever it shows was certified by this replica's devices.
 fn hear(resuming: &mut Resuming, lasts: &[(Digest, Ui)]) -> Result<Result<(), Reject>, Halt> {
     let memories = resuming.elsewhere.clone();
-    resuming.on_seen(ReplicaId(2), lasts, &memories, |_, _| true, 1)
+    resuming.on_seen(MemberId(2), lasts, &memories, |_, _| true, 1)
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn who_was_put_back_learns_of_it_while_it_asks() {
     let unknown = hear(&mut asking, &[(Digest([1; 32]), ui(2, 1))]).unwrap();
     assert!(unknown == Err(Reject::BadAuth) && asking.answered.is_empty());
     assert_eq!(hear(&mut asking, &[(Digest([1; 32]), ui(0, 5))]).unwrap(), Ok(()));
-    assert!(asking.answered.contains(ReplicaId(2)) && asking.first_ms == Some(1));
+    assert!(asking.answered.contains(&MemberId(2)) && asking.first_ms == Some(1));
 }
 
 /// An answer may come late, or from a liar that was asked nothing.
@@ -125,20 +125,21 @@ fn peer(epoch: Epoch, lasts: &[(Digest, Ui)]) -> Resuming {
     peer
 }
 
-fn others() -> ReplicaSet {
-    ReplicaSet::from_iter([ReplicaId(0), ReplicaId(2)])
+fn others() -> impl Iterator<Item = MemberId> {
+    [MemberId(0), MemberId(2)].into_iter()
 }
 
 /// Has a replica of three ask the peers that are there, with the epochs in which they are.
 fn ask(
     resuming: &mut Resuming,
     epoch: Epoch,
-    peers: &[(ReplicaId, Epoch, &Resuming)],
+    peers: &[(MemberId, Epoch, &Resuming)],
     now_ms: u64,
 ) -> Result<Option<Next>, Halt> {
     if let Some(Next::Ask(asked)) = resuming.next(others(), 2, now_ms) {
-        for (id, at, peer) in peers.iter().filter(|(id, ..)| asked.contains(*id)) {
-            let Some(Message::Seen { epoch: of, lasts }) = peer.answer(*at, epoch, ME) else {
+        for (id, at, peer) in peers.iter().filter(|(id, ..)| asked.contains(id)) {
+            let Some(Message::Seen { epoch: of, lasts }) = peer.answer(*at, epoch, || Some(ME))
+            else {
                 continue;
             };
             assert_eq!(of, epoch, "who answers is in that epoch");
@@ -154,7 +155,7 @@ fn ask(
 fn puts_back_a_copy_of_the_epoch_before() -> Result<bool, Halt> {
     let (before, now) = (Epoch(0), Epoch(1));
     let (zero, two) = (peer(now, &[newer()]), peer(now, &[newer()]));
-    let there = [(ReplicaId(0), now, &zero), (ReplicaId(2), now, &two)];
+    let there = [(MemberId(0), now, &zero), (MemberId(2), now, &two)];
     let mut copy = resuming(true);
     let waits = matches!(ask(&mut copy, before, &there, 5)?, Some(Next::Ask(_)));
     copy.begin_epoch();
@@ -166,7 +167,7 @@ fn puts_back_a_copy_of_the_epoch_before() -> Result<bool, Halt> {
 #[test]
 fn a_folder_of_an_epoch_before_is_found_in_the_one_in_which_the_others_are() {
     let found = puts_back_a_copy_of_the_epoch_before();
-    assert!(matches!(found, Err(Halt::Rewound { peer: ReplicaId(0), .. })), "{found:?}");
+    assert!(matches!(found, Err(Halt::Rewound { peer: MemberId(0), .. })), "{found:?}");
     let mutant = "resuming.any-epoch-counts";
     let found = mutant::with(Some(mutant), puts_back_a_copy_of_the_epoch_before);
     assert!(matches!(found, Ok(false)), "it speaks in both epochs: {found:?}");
@@ -178,14 +179,14 @@ fn is_silent_in() -> usize {
     let zero = |epoch| peer(epoch, &[]);
     let two = zero(Epoch(0));
     let mut resumed = resuming(true);
-    let there = [(ReplicaId(0), Epoch(0), &zero(Epoch(0))), (ReplicaId(2), Epoch(0), &two)];
+    let there = [(MemberId(0), Epoch(0), &zero(Epoch(0))), (MemberId(2), Epoch(0), &two)];
     ask(&mut resumed, Epoch(0), &there, 5).unwrap();
     assert!(resumed.since.is_none(), "f + 1 others have answered");
     let begin = |epoch| {
         let at_ms = 5_000 * epoch;
         resumed.begin_epoch();
         resumed.begin(true, at_ms);
-        let there = [(ReplicaId(0), Epoch(epoch), &zero(Epoch(epoch)))];
+        let there = [(MemberId(0), Epoch(epoch), &zero(Epoch(epoch)))];
         ask(&mut resumed, Epoch(epoch), &there, at_ms + 5).unwrap();
         usize::from(resumed.since.is_some())
     };
@@ -203,14 +204,14 @@ fn who_was_answered_is_silent_in_no_later_epoch() {
 fn who_was_not_answered_by_enough_asks_in_the_next_epoch_too() {
     let mut resumed = resuming(true);
     let zero = peer(Epoch(0), &[]);
-    let there = [(ReplicaId(0), Epoch(0), &zero)];
+    let there = [(MemberId(0), Epoch(0), &zero)];
     assert!(matches!(ask(&mut resumed, Epoch(0), &there, 5), Ok(Some(Next::Ask(_)))));
     assert_eq!(resumed.next(others(), 2, 5 + ASK_FOR_MS), Some(Next::SpeakAnyway));
     assert!(resumed.since.is_none());
     resumed.begin_epoch();
     resumed.begin(true, 9_000);
     let (zero, two) = (peer(Epoch(1), &[]), peer(Epoch(1), &[]));
-    let there = [(ReplicaId(0), Epoch(1), &zero), (ReplicaId(2), Epoch(1), &two)];
+    let there = [(MemberId(0), Epoch(1), &zero), (MemberId(2), Epoch(1), &two)];
     assert!(matches!(ask(&mut resumed, Epoch(1), &there, 9_005), Ok(Some(Next::Speak))));
     resumed.begin(true, 14_000);
     assert!(resumed.since.is_none(), "the answers are enough for every later epoch");

@@ -10,8 +10,8 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, GroupId, Incarnation, Millis, Node, ReplicaId};
-use pentarchy_core::ids::{ReplicaSet, Slot, View};
+use pentarchy_core::ids::{ClientId, GroupId, Incarnation, MemberId, Millis, Node, ReplicaId};
+use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::{Input, Output};
@@ -33,10 +33,10 @@ use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{Certificates, DurableStore};
 use std::cell::Cell;
 use std::hash::Hasher;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const RULES: Rules = Rules {
+pub const RULES: Rules = Rules {
     name: "at once",
     fault_model: FaultModel::Hybrid,
     group_size: Count::per_fault_and_one(2),
@@ -54,11 +54,13 @@ const RULES: Rules = Rules {
 /// Writes down what a machine asks for. Its clock goes on by a millisecond with each look.
 #[derive(Default)]
 pub struct Recorder {
-    pub to_peers: Vec<(ReplicaId, Kind, Bytes)>,
+    pub to_peers: Vec<(MemberId, Kind, Bytes)>,
     pub to_clients: Vec<(ClientId, ToClient)>,
     pub hung_up: Vec<(ClientId, HangUp)>,
     pub paused: Vec<(ClientId, Pause)>,
-    pub paused_peers: Vec<ReplicaId>,
+    pub paused_peers: Vec<MemberId>,
+    /// As it was told last; nobody before.
+    pub members: Vec<MemberId>,
     pub to_authority: Vec<ToAuthority>,
     now_ms: Cell<u64>,
     /// How much each look at the clock takes.
@@ -68,7 +70,7 @@ pub struct Recorder {
 impl Driver for Recorder {
     type Notices = ();
 
-    fn send_peer(&mut self, peer: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
+    fn send_peer(&mut self, peer: MemberId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
         let mut to = Writer::default();
         encode(&mut to);
         self.to_peers.push((peer, kind, to.into_bytes()));
@@ -86,10 +88,13 @@ impl Driver for Recorder {
     fn pause_client(&mut self, client: &ClientId, pause: Pause) {
         self.paused.push((*client, pause));
     }
-    fn pause_peer(&mut self, peer: ReplicaId) {
+    fn pause_peer(&mut self, peer: MemberId) {
         self.paused_peers.push(peer);
     }
-    fn peer_queued_bytes(&self, _: ReplicaId) -> usize {
+    fn on_members(&mut self, membership: &Membership) {
+        self.members = membership.members.iter().map(|it| it.id).collect();
+    }
+    fn peer_queued_bytes(&self, _: MemberId) -> usize {
         0
     }
     fn client_queued_bytes(&self, _: &ClientId) -> usize {
@@ -119,7 +124,7 @@ impl Bench {
 
     /// `resumes`: it goes on from a data folder, with a device that had said something.
     pub fn of(me: ReplicaId, limits: HostLimits, resumes: bool) -> Self {
-        let core = Started { core: Box::new(AtOnce { executed: 0 }), effects: Vec::new() };
+        let core = Started { core: Box::new(AtOnce::default()), effects: Vec::new() };
         Self::with(me, core, limits, resumes)
     }
 
@@ -143,25 +148,22 @@ impl Bench {
         let store = |disk| DurableStore::new(disk, None, Certificates::default());
         let membership = membership();
         let life = membership.members[usize::from(me.0)].life();
-        let epochs = Epochs::new(me, life, membership.clone());
-        let mut others: ReplicaSet = membership.ids().collect();
-        others.remove(me);
+        let epochs = Epochs::new(member(me), life, membership.clone());
         let engine = Engine::new(EngineParts {
             core,
             verifier: Arc::new(Eyes(me)),
             authenticator: Box::new(Hand { me, remembers: resumes }),
-            me,
-            others,
-            epoch: membership.epoch,
+            me: member(me),
+            membership: membership.clone(),
             checks_itself: true,
         });
         let sealer = Box::new(|draft: Draft| draft.seal(RequestAuth::Signature([1; 64])));
         let machine = Machine::new(MachineParts {
             engine,
             executor: Executor::new(membership, Box::new(Null::new())),
-            transfer: Transfer::new(me),
+            transfer: Transfer::new(member(me)),
             spooling: None,
-            epoch_manager: EpochManager::new(epochs, life, Box::new(OneEpoch), sealer, me),
+            epoch_manager: EpochManager::new(epochs, life, Box::new(OneEpoch), sealer),
             store: disk.map(|disk| ObservedStore::new(store(disk))),
             cache: None,
             resuming: Resuming::new(resumes, Vec::new()),
@@ -215,14 +217,20 @@ impl Bench {
     }
 }
 
+/// Members have the numbers of their places.
+pub const fn member(ReplicaId(place): ReplicaId) -> MemberId {
+    MemberId(place as u32)
+}
+
 /// Hands over what one said to another. How much that was.
 pub fn pass(from: &mut Bench, me: u16, to: &mut Bench, other: u16) -> usize {
     let said = std::mem::take(&mut from.driver.to_peers).into_iter();
-    let (here, elsewhere): (Vec<_>, Vec<_>) = said.partition(|(peer, ..)| peer.0 == other);
+    let (here, elsewhere): (Vec<_>, Vec<_>) =
+        said.partition(|(peer, ..)| *peer == member(ReplicaId(other)));
     from.driver.to_peers = elsewhere;
     let messages: Vec<Bytes> = here.into_iter().map(|(.., bytes)| bytes).collect();
     let count = messages.len();
-    to.machine.on_peer(ReplicaId(me), messages.into_iter(), false);
+    to.machine.on_peer(member(ReplicaId(me)), messages.into_iter(), false);
     count
 }
 
@@ -256,9 +264,18 @@ pub fn membership() -> Arc<Membership> {
 }
 
 /// Orders each request as soon as it is told, and has it executed.
-#[derive(Clone)]
-struct AtOnce {
+#[derive(Clone, Default)]
+pub struct AtOnce {
     executed: u64,
+    /// Who said something in its epoch, as it is told.
+    heard: Arc<Mutex<Vec<ReplicaId>>>,
+}
+
+impl AtOnce {
+    /// It notes there whom it hears.
+    pub fn heard_by(heard: Arc<Mutex<Vec<ReplicaId>>>) -> Self {
+        Self { executed: 0, heard }
+    }
 }
 
 impl ReplicaCore for AtOnce {
@@ -271,9 +288,10 @@ impl ReplicaCore for AtOnce {
     fn open_new(
         &self,
         _: &dyn Verifier,
-        _: ReplicaId,
+        peer: ReplicaId,
         _: &Bytes,
     ) -> Result<Option<Incoming>, Reject> {
+        self.heard.lock().unwrap().push(peer);
         Err(Reject::Malformed)
     }
     fn open_client(&self, _: &dyn Verifier, _: &Bytes) -> Result<Incoming, Reject> {

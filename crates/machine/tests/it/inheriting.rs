@@ -1,7 +1,7 @@
 //! What an authority outside hands to the next epoch: a state, and batches that not all have
 //! executed. Every replica comes to the same, whatever it had executed, also over a crash.
 
-use crate::bench::{Bench, client, membership, request};
+use crate::bench::{Bench, client, member, membership, request};
 use crate::keys::CHECKED;
 use crate::stopping::{HEAD, Order, SOUND, SPECULATES};
 use crate::succession::{Group, begin, take_reports, tell, wedge};
@@ -128,7 +128,7 @@ fn misled(replica: &mut Bench, slot: u64) {
     let proposal = Arc::new(Proposal::new(Millis(1), vec![Item::Whole(envelope)]));
     let order = Order { slot: Slot(slot), proposal }.to_bytes();
     let bytes = [&[0; 12], &order[..]].concat();
-    replica.machine.on_peer(HEAD, [Bytes::from(bytes)].into_iter(), false);
+    replica.machine.on_peer(member(HEAD), [Bytes::from(bytes)].into_iter(), false);
     replica.round(1, &[]).unwrap();
 }
 

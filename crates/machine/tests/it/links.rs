@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, client, request};
 use bytes::Bytes;
-use pentarchy_core::ids::{Node, ReplicaId};
+use pentarchy_core::ids::{MemberId, Node};
 use pentarchy_machine::HostLimits;
 
 /// A client of which only one half of the connection works asks again over another one.
@@ -30,7 +30,7 @@ fn a_peer_that_sends_much_waits_and_the_others_do_not() {
     let mut bench = Bench::new(HostLimits::default());
     // Two looks at the clock for each message, of a millisecond each.
     bench.driver.look_ms = 1;
-    let (flood, few) = (ReplicaId(1), ReplicaId(2));
+    let (flood, few) = (MemberId(1), MemberId(2));
     let garbage = |count| std::iter::repeat_n(Bytes::from_static(&[9]), count);
     bench.machine.on_peer(flood, garbage(20), false);
     bench.machine.on_peer(few, garbage(1), false);
@@ -48,7 +48,7 @@ fn a_peer_that_sends_much_waits_and_the_others_do_not() {
 #[test]
 fn connected_peers_are_those_whose_link_is_up() {
     let mut bench = Bench::new(HostLimits::default());
-    let peer = Node::Replica(ReplicaId(2));
+    let peer = Node::Member(MemberId(2));
     bench.machine.on_link_up(peer);
     assert_eq!(bench.status().peers, [2]);
     bench.machine.on_link_down(peer);

@@ -7,6 +7,7 @@ mod disk;
 mod inheriting;
 mod keys;
 mod links;
+mod members;
 mod resuming;
 mod stopping;
 mod succession;

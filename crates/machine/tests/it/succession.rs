@@ -1,7 +1,7 @@
 //! Groups whose epochs a service outside ends, and that service as far as tests need it: it has
 //! replicas that sign, and says what the test says.
 
-use crate::bench::{Bench, client, disk, identity, membership, pass, request};
+use crate::bench::{Bench, client, disk, identity, member, membership, pass, request};
 use crate::disk::SlowDisk;
 use crate::keys::{Eyes, Hand, N, by_authority};
 use crate::stopping::{HEAD, Order, SOUND, Stopping};
@@ -54,7 +54,7 @@ pub fn replica<const KIND: u8>(me: ReplicaId, kept: Kept<SlowDisk>) -> Bench {
     let life = membership.members[usize::from(me.0)].life();
     let mut factory = Cores::<KIND>(me);
     let beginning = Beginning {
-        me,
+        me: member(me),
         life,
         rules: Stopping::<KIND>::RULES,
         membership: membership.clone(),
@@ -63,24 +63,21 @@ pub fn replica<const KIND: u8>(me: ReplicaId, kept: Kept<SlowDisk>) -> Bench {
         is_split: false,
     };
     let begun = beginning.begin(Box::new(Null::new()), kept).expect("what is kept is its own");
-    let mut others: ReplicaSet = membership.ids().collect();
-    others.remove(me);
     let engine = Engine::new(EngineParts {
         core: begun.core,
         verifier: Arc::new(Eyes(me)),
         authenticator: Box::new(Hand { me, remembers: false }),
-        me,
-        others,
-        epoch: begun.following.membership().epoch,
+        me: member(me),
+        membership: begun.following.membership().clone(),
         checks_itself: true,
     });
     let sealer = Box::new(|draft: Draft| draft.seal(RequestAuth::Signature([1; 64])));
     let machine = Machine::new(MachineParts {
         engine,
         executor: begun.executor,
-        transfer: Transfer::new(me),
+        transfer: Transfer::new(member(me)),
         spooling: None,
-        epoch_manager: EpochManager::new(begun.following, life, Box::new(factory), sealer, me),
+        epoch_manager: EpochManager::new(begun.following, life, Box::new(factory), sealer),
         store: begun.store,
         cache: None,
         resuming: Resuming::new(false, Vec::new()),
@@ -119,7 +116,7 @@ pub fn reminded(newest: Snapshot) -> Slot {
     let (me, membership) = (ReplicaId(2), membership());
     let life = Life { incarnation: Incarnation(2), ..membership.members[2].life() };
     let beginning = Beginning {
-        me,
+        me: member(me),
         life,
         rules: Stopping::<SOUND>::RULES,
         membership,

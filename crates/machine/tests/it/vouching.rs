@@ -1,7 +1,7 @@
 //! Messages with a MAC for each replica: a chain of three in which the middle passes on what the
 //! head ordered, and can change nothing of it.
 
-use crate::bench::{Bench, client, disk, identity, membership, pass, request};
+use crate::bench::{Bench, client, disk, identity, member, membership, pass, request};
 use crate::disk::SlowDisk;
 use crate::keys::{N, macs};
 use bytes::Bytes;
@@ -233,7 +233,7 @@ fn pass_changed([_, middle, tail]: &mut [Bench; 3], at: usize, change: impl Fn(&
     let (.., bytes) = middle.driver.to_peers.swap_remove(at);
     let mut changed = bytes.to_vec();
     change(&mut changed);
-    tail.machine.on_peer(MIDDLE, [Bytes::from(changed)].into_iter(), false);
+    tail.machine.on_peer(member(MIDDLE), [Bytes::from(changed)].into_iter(), false);
     tail.round(1, &[]).unwrap();
 }
 
@@ -283,7 +283,7 @@ fn the_middle_forges_nothing_for_the_tail() {
     // Shown in a message of the middle's own.
     let (rejects, paused) = told(1, &|bytes| *bytes.last_mut().unwrap() ^= 1);
     one("bad_auth", &rejects);
-    assert_eq!(paused, [MIDDLE], "it says so itself");
+    assert_eq!(paused, [member(MIDDLE)], "it says so itself");
 }
 
 /// A middle that authenticates well what it makes up about the head.
@@ -299,7 +299,7 @@ fn macs_that_are_shown_are_checked_as_those_that_come() {
         let tag = AuthTag::Vector(macs(MIDDLE, &said.statement(&domain)));
         let wire = Verified::recalled(MIDDLE, tag, &domain, said).wire;
         let bytes = [&[0; 9], &wire[..]].concat();
-        tail.machine.on_peer(MIDDLE, [Bytes::from(bytes)].into_iter(), false);
+        tail.machine.on_peer(member(MIDDLE), [Bytes::from(bytes)].into_iter(), false);
         tail.round(1, &[]).unwrap();
         assert_eq!(tail.machine.core().status().waiting, waiting);
     }

@@ -8,7 +8,7 @@ use crate::succession::{Group, begin, reminded, take_reports, tell, wedge};
 use bytes::Bytes;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Handover, Message};
-use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, Slot};
+use pentarchy_core::ids::{Epoch, Incarnation, MemberId, ReplicaId, Slot};
 use pentarchy_core::membership::{Base, Life};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ToClient, ToReplica};
@@ -237,7 +237,7 @@ fn a_replica_tells_the_authority_now_and_then_where_it_is() {
     // A peer is further: at once, and once.
     for told in [1, 0] {
         let ahead = [&[0][..], &7_u64.to_le_bytes(), &[0; 8]].concat();
-        head.machine.on_peer(ReplicaId(1), [Bytes::from(ahead)].into_iter(), false);
+        head.machine.on_peer(MemberId(1), [Bytes::from(ahead)].into_iter(), false);
         head.round(1, &[]).unwrap();
         assert_eq!(statuses(head), told);
     }
@@ -293,7 +293,7 @@ fn members_have_no_say_in_it() {
     ];
     for message in &said {
         let bytes = [&[EPOCHS][..], &message.to_bytes()].concat();
-        group.replicas[0].machine.on_peer(ReplicaId(1), [Bytes::from(bytes)].into_iter(), false);
+        group.replicas[0].machine.on_peer(MemberId(1), [Bytes::from(bytes)].into_iter(), false);
         group.replicas[0].round(1, &[]).unwrap();
     }
     assert_eq!(group.replicas[0].status().rejects["wrong_role"], 3);

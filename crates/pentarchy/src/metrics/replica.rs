@@ -384,9 +384,8 @@ pub const METRICS: &[ReplicaMetric] = &[
         help: "1 for each other replica that is connected, 0 for each that is not.",
         watch: "0 for more than a minute.",
         read: |report, samples| {
-            let others = (0..report.n as u16).filter(|id| *id != report.replica);
-            for id in others {
-                samples.of("peer", id, f64::from(report.peers.contains(&id)));
+            for id in report.members.iter().filter(|id| **id != report.member) {
+                samples.of("peer", id, f64::from(report.peers.contains(id)));
             }
         },
     },
@@ -502,8 +501,8 @@ pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_findings_total",
         kind: Counter,
-        help: "Provable lies and refusals, by the replica that they are `about`; see the log.",
-        watch: "Any growth: that replica is faulty or taken over.",
+        help: "Provable lies and refusals, by the member that they are `about`; see the log.",
+        watch: "Any growth: that member is faulty or taken over.",
         read: |report, samples| {
             for (about, count) in &report.counters.findings_about {
                 samples.of("about", about, *count as f64);

@@ -3,7 +3,7 @@
 use super::Network;
 use crate::fault::{Fault, corrupted};
 use bytes::Bytes;
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::MemberId;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::wire::Writer;
 use pentarchy_machine::Kind;
@@ -15,8 +15,8 @@ const LATE_MAX: usize = 65_536;
 
 /// A message of a slow replica.
 pub enum Late {
-    /// For a replica.
-    Peer(ReplicaId, Kind, Bytes),
+    /// For a member.
+    Peer(MemberId, Kind, Bytes),
     /// For a client's connection.
     Client(usize, ToClient),
 }
@@ -67,7 +67,7 @@ impl Network {
     /// What becomes of a message to a peer.
     pub fn send_peer_faultily(
         &mut self,
-        id: ReplicaId,
+        id: MemberId,
         kind: Kind,
         encode: impl FnOnce(&mut Writer),
     ) {

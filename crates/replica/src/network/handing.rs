@@ -6,7 +6,7 @@ use crate::config::HostLimits;
 use crate::links::Role;
 use crate::peers::Peers;
 use bytes::Bytes;
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::MemberId;
 use pentarchy_io::channel::Identity;
 use pentarchy_io::connection::Connection;
 use pentarchy_io::poll::Token;
@@ -23,8 +23,8 @@ const MESSAGE_BYTES: usize = 64;
 pub struct Handed {
     /// Which pillar's.
     pub pillar: u8,
-    /// Who dialled: the same pillar of this replica.
-    pub peer: ReplicaId,
+    /// Who dialled: the same pillar of this member.
+    pub peer: MemberId,
     connection: Connection,
     /// What it has said already.
     messages: Vec<Bytes>,
@@ -69,7 +69,7 @@ impl Network {
     /// says, or there is no such pillar.
     pub(super) fn hand_over(
         &mut self,
-        (peer, pillar): (ReplicaId, u8),
+        (peer, pillar): (MemberId, u8),
         token: usize,
         messages: &mut Vec<Bytes>,
     ) -> bool {
@@ -97,6 +97,8 @@ impl Network {
         messages: &mut Vec<Bytes>,
     ) -> Option<Sender> {
         let Handed { peer, mut connection, messages: said, .. } = handed;
+        // It may have left the group on the way.
+        self.peers.get(peer)?;
         let token = Token(self.links.next_token());
         if let Err(error) = self.poller.register(connection.stream(), token) {
             debug!(peer = peer.0, %error, "cannot register a connection");
@@ -139,11 +141,11 @@ pub mod tests {
             (Self { keys, membership: Arc::new(membership), addresses }, listener)
         }
 
-        fn peers(&self, id: u16) -> Peers {
-            Peers::new(ReplicaId(id), &self.membership, &self.addresses).unwrap()
+        pub fn peers(&self, id: u32) -> Peers {
+            Peers::new(MemberId(id), &self.membership, &self.addresses).unwrap()
         }
 
-        fn identity(&self, id: usize) -> Identity {
+        pub fn identity(&self, id: usize) -> Identity {
             Identity::new(*self.keys[id].channel_secret(), &self.membership.group_domain())
         }
 
@@ -157,8 +159,8 @@ pub mod tests {
             network
         }
 
-        pub fn of_pillar(&self, pillar: u8, id: u16) -> Network {
-            let identity = self.identity(usize::from(id));
+        pub fn of_pillar(&self, pillar: u8, id: u32) -> Network {
+            let identity = self.identity(id as usize);
             let limits = HostLimits::default();
             Network::of_pillar(pillar, identity, limits, self.peers(id)).unwrap()
         }
@@ -193,10 +195,10 @@ pub mod tests {
         let mut heard = Vec::new();
         until(|now_ms| {
             round(&mut theirs, now_ms);
-            theirs.send_peer(ReplicaId(0), "test", |to| to.u8(7));
+            theirs.send_peer(MemberId(0), "test", |to| to.u8(7));
             round(&mut acceptor, now_ms);
             for handed in acceptor.take_handed() {
-                assert_eq!((handed.pillar, handed.peer), (1, ReplicaId(1)));
+                assert_eq!((handed.pillar, handed.peer), (1, MemberId(1)));
                 let mut said = Vec::new();
                 let sender = mine.adopt(handed, now_ms, &mut said);
                 heard.extend(said.into_iter().map(|message| (sender, message)));
@@ -204,18 +206,18 @@ pub mod tests {
             heard.extend(round(&mut mine, now_ms));
             !heard.is_empty()
         });
-        let expected = (Some(Sender::Peer(ReplicaId(1))), Bytes::from_static(&[7]));
+        let expected = (Some(Sender::Peer(MemberId(1))), Bytes::from_static(&[7]));
         assert!(heard.iter().all(|it| *it == expected), "{heard:?}");
         assert_eq!(acceptor.peers.connected().count(), 0, "it is no connection of the replica");
         assert_eq!((acceptor.report(0).strangers, acceptor.counters.hellos_refused), (0, 0));
-        mine.send_peer(ReplicaId(1), "test", |to| to.u8(8));
+        mine.send_peer(MemberId(1), "test", |to| to.u8(8));
         let mut answer = Vec::new();
         until(|now_ms| {
             round(&mut mine, now_ms);
             answer.extend(round(&mut theirs, now_ms));
             !answer.is_empty()
         });
-        let expected = (Some(Sender::Peer(ReplicaId(0))), Bytes::from_static(&[8]));
+        let expected = (Some(Sender::Peer(MemberId(0))), Bytes::from_static(&[8]));
         assert_eq!(answer, [expected]);
         // Another one takes its place, and the end of one is noticed.
         theirs = group.of_pillar(1, 1);
@@ -282,8 +284,8 @@ pub mod tests {
             Network::new(listen, group.identity(1), Access::Open, limits, group.peers(1)).unwrap();
         acceptor.let_in_pillars(2);
         let mut lower = group.of_pillar(1, 0);
-        lower.peers.down(ReplicaId(1), 0);
-        lower.peers.get_mut(ReplicaId(1)).unwrap().state =
+        lower.peers.down(MemberId(1), 0);
+        lower.peers.get_mut(MemberId(1)).unwrap().state =
             crate::peers::PeerState::Down { dial_at_ms: 0 };
         until(|now_ms| {
             round(&mut lower, now_ms);

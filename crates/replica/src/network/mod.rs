@@ -4,7 +4,9 @@
 
 mod faulty;
 mod handing;
+mod membership;
 mod opening;
+mod resolving;
 mod strangers;
 
 use crate::clients::{Change, Clients};
@@ -19,7 +21,7 @@ use faulty::Faulty;
 pub use handing::Handed;
 #[cfg(test)]
 pub use handing::tests::{Group, round, until};
-use pentarchy_core::ids::{ClientId, Node, ReplicaId};
+use pentarchy_core::ids::{ClientId, MemberId, Node};
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_io::channel::Identity;
@@ -27,6 +29,7 @@ use pentarchy_io::connection::Closed;
 use pentarchy_io::poll::{Poller, TcpListener, Token, Waker};
 use pentarchy_machine::report::LinkReport;
 use pentarchy_machine::{Kind, Pause};
+use resolving::Resolving;
 use std::collections::BTreeSet;
 use std::io;
 use std::mem::replace;
@@ -59,8 +62,8 @@ const SOON_BYTES: usize = 256 << 10;
 /// Who sent the messages that [`Network::read`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sender {
-    /// A replica.
-    Peer(ReplicaId),
+    /// A member.
+    Peer(MemberId),
     /// A client.
     Client(ClientId),
 }
@@ -95,8 +98,10 @@ pub struct Network {
     limits: HostLimits,
     links: Links,
     pub peers: Peers,
+    /// Addresses of peers that are looked up.
+    resolving: Option<Resolving>,
     /// Peers' connections that began, and that ended, as the machine is to be told.
-    peer_changes: Vec<(ReplicaId, bool)>,
+    peer_changes: Vec<(MemberId, bool)>,
     pub clients: Clients,
     pub counters: Counters,
     pub traffic: Traffic,
@@ -149,6 +154,7 @@ impl Network {
             limits,
             links: Links::default(),
             peers,
+            resolving: None,
             peer_changes: Vec::new(),
             clients: Clients::default(),
             counters: Counters::default(),
@@ -217,7 +223,7 @@ impl Network {
     }
 
     /// The same for a peer that forges.
-    pub fn pause_peer(&mut self, id: ReplicaId, now_ms: u64) {
+    pub fn pause_peer(&mut self, id: MemberId, now_ms: u64) {
         self.pause(self.peers.token(id), now_ms, FLOOD_PAUSE_MS_MAX);
     }
 
@@ -254,7 +260,7 @@ impl Network {
     }
 
     /// The peer that a connection is one to.
-    pub fn peer(&self, token: usize) -> Option<ReplicaId> {
+    pub fn peer(&self, token: usize) -> Option<MemberId> {
         match self.links.get(token)?.role {
             Role::Peer(id) => Some(id),
             _ => None,
@@ -322,14 +328,14 @@ impl Network {
     }
 
     /// Queues a message for a peer; drops it if the peer is not connected or too slow.
-    pub fn send_peer(&mut self, id: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
+    pub fn send_peer(&mut self, id: MemberId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
         match self.faulty.fault {
             Fault::None => self.send_peer_now(id, kind, encode),
             _ => self.send_peer_faultily(id, kind, encode),
         }
     }
 
-    fn send_peer_now(&mut self, id: ReplicaId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
+    fn send_peer_now(&mut self, id: MemberId, kind: Kind, encode: impl FnOnce(&mut Writer)) {
         let Some(token) = self.peers.token(id) else {
             self.counters.peer_unconnected += 1;
             return;
@@ -346,7 +352,7 @@ impl Network {
     }
 
     /// Bytes that wait for a peer.
-    pub fn peer_queued_bytes(&self, id: ReplicaId) -> usize {
+    pub fn peer_queued_bytes(&self, id: MemberId) -> usize {
         let link = self.peers.token(id).and_then(|token| self.links.get(token));
         link.map_or(0, |link| link.connection.queued_bytes())
     }
@@ -363,13 +369,13 @@ impl Network {
         let clients = self.clients.take_changes().into_iter();
         let clients = clients.map(|(id, change)| (Node::Client(id), change == Change::Up));
         let peers = std::mem::take(&mut self.peer_changes).into_iter();
-        let peers = peers.map(|(id, is_up)| (Node::Replica(id), is_up));
+        let peers = peers.map(|(id, is_up)| (Node::Member(id), is_up));
         peers.chain(clients).collect()
     }
 
     /// What it has counted.
     pub fn report(&self, timers: usize) -> LinkReport {
-        let queued = |id: ReplicaId| (id.0, self.peer_queued_bytes(id) as u64);
+        let queued = |id: MemberId| (id.0, self.peer_queued_bytes(id) as u64);
         LinkReport {
             traffic: self.traffic,
             messages: self.messages.clone(),
@@ -505,7 +511,7 @@ impl Network {
             warn!(
                 peer = id.0,
                 pillar = self.pillar,
-                address = %peer.address,
+                address = ?peer.address,
                 "the peer refused the connection; do both replicas use the same cluster.toml?"
             );
         }

@@ -5,7 +5,7 @@ use crate::links::Role;
 use crate::peers::PeerState;
 use bytes::Bytes;
 use nix::errno::Errno;
-use pentarchy_core::ids::{ClientId, Node, ReplicaId};
+use pentarchy_core::ids::{ClientId, MemberId, Node};
 use pentarchy_core::limits::{ENVELOPE_BYTES_MAX, FRAME_BYTES_MAX};
 use pentarchy_core::request::RequestAuth;
 use pentarchy_core::wire::Wire;
@@ -40,6 +40,7 @@ impl Network {
     /// Accepts, dials, and closes what took too long.
     pub fn open(&mut self, now_ms: u64) {
         self.accept(now_ms);
+        self.take_addresses(now_ms);
         while let Some(id) = self.peers.due(now_ms) {
             self.dial(id, now_ms);
         }
@@ -147,21 +148,22 @@ impl Network {
         }
     }
 
-    fn dial(&mut self, id: ReplicaId, now_ms: u64) {
+    fn dial(&mut self, id: MemberId, now_ms: u64) {
         if let Err(error) = self.try_dial(id, now_ms) {
             debug!(peer = id.0, %error, "cannot dial");
             self.peers.down(id, now_ms);
         }
     }
 
-    fn try_dial(&mut self, id: ReplicaId, now_ms: u64) -> io::Result<()> {
+    fn try_dial(&mut self, id: MemberId, now_ms: u64) -> io::Result<()> {
         let (limits, me) = (self.peer_limits(), self.peers.me);
         let hello = match self.pillar {
-            None => Hello::Node(Node::Replica(me)),
+            None => Hello::Node(Node::Member(me)),
             Some(pillar) => Hello::Pillar(me, pillar),
         };
         let Some(peer) = self.peers.get_mut(id) else { return Ok(()) };
-        let mut connection = Connection::dial(peer.address, &self.identity, &peer.key, limits)?;
+        let Some(address) = peer.address else { return Ok(()) };
+        let mut connection = Connection::dial(address, &self.identity, &peer.key, limits)?;
         self.poller.register(connection.stream(), Token(self.links.next_token()))?;
         // The queue is empty, so it takes this.
         let _ = connection.queue_with(|to| hello.encode(to));
@@ -217,7 +219,7 @@ impl Network {
     /// Whether someone is who it says and may connect.
     fn admit(&mut self, node: Node, token: usize, now_ms: u64) -> Option<Sender> {
         match node {
-            Node::Replica(id) => {
+            Node::Member(id) => {
                 self.is_peer_dialling(id, token).then(|| self.peer_up(id, token, now_ms))?;
                 Some(Sender::Peer(id))
             }
@@ -233,8 +235,8 @@ impl Network {
         }
     }
 
-    /// Whether a stranger is this replica. Of two the one with the higher id dials.
-    pub(super) fn is_peer_dialling(&self, id: ReplicaId, token: usize) -> bool {
+    /// Whether a stranger is this member. Of two the one with the higher id dials.
+    pub(super) fn is_peer_dialling(&self, id: MemberId, token: usize) -> bool {
         let remote = self.links.get(token).and_then(|link| link.connection.remote());
         let key = self.peers.get(id).map(|peer| &peer.key);
         remote.is_some() && remote == key && id > self.peers.me
@@ -264,7 +266,7 @@ impl Network {
         self.strangers.remove(token);
     }
 
-    pub(super) fn peer_up(&mut self, id: ReplicaId, token: usize, now_ms: u64) {
+    pub(super) fn peer_up(&mut self, id: MemberId, token: usize, now_ms: u64) {
         match self.pillar {
             None => info!(peer = id.0, "connected"),
             Some(pillar) => debug!(peer = id.0, pillar, "connected"),

@@ -195,7 +195,7 @@ pub mod tests {
     use crate::pillars::mailbox::{SAID_MESSAGES, TOLD_MESSAGES};
     use pentarchy_core::counter::{Counter, Ui};
     use pentarchy_core::digest::Digest;
-    use pentarchy_core::ids::{Epoch, ReplicaId};
+    use pentarchy_core::ids::{Epoch, MemberId, ReplicaId};
     use pentarchy_core::outsider::Outsider;
     use pentarchy_core::ports::replica::Input;
     use pentarchy_core::protocol::{Authority, FaultModel, Rules, Timeouts};
@@ -249,9 +249,8 @@ pub mod tests {
             core: Started { core: Box::new(Outsider { rules: RULES }), effects: Vec::new() },
             verifier: verifier(group),
             authenticator: Box::new(Authenticator::new(group.keys[0].clone(), Vec::new())),
-            me: ReplicaId(0),
-            others: [ReplicaId(1)].into_iter().collect(),
-            epoch: membership.epoch,
+            me: MemberId(0),
+            membership,
             checks_itself: true,
         });
         PillarInstance::new(engine, barrier, Seen::default(), HostLimits::default())
@@ -298,13 +297,13 @@ pub mod tests {
         let mut heard = Vec::new();
         said.take(&mut heard);
 
-        let flood = (0..SAID_MESSAGES).map(|_| FromPillar::OtherEpoch(ReplicaId(1), Epoch(9)));
+        let flood = (0..SAID_MESSAGES).map(|_| FromPillar::OtherEpoch(MemberId(1), Epoch(9)));
         said.post(&mut flood.collect());
         until(|now_ms| {
             round(&mut theirs, now_ms);
             theirs.peers.connected().count() == 1
         });
-        theirs.send_peer(ReplicaId(0), "test", |to| to.array(&[PROTOCOL; 5]));
+        theirs.send_peer(MemberId(0), "test", |to| to.array(&[PROTOCOL; 5]));
         theirs.flush(0);
         let refused = |pillar: &PillarThread| refusals(pillar) > 0;
         (0..10).for_each(|_| pillar.round().unwrap());

@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, Json};
 use crate::hostile::{intrude, is_closed, send, works};
-use pentarchy_core::ids::{Node, ReplicaId};
+use pentarchy_core::ids::{MemberId, Node};
 use pentarchy_core::protocol::Tuning;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_io::channel::Channel;
@@ -64,7 +64,7 @@ fn a_frame_that_is_not_of_its_channel_ends_the_connection_and_is_counted() {
 fn a_peer_that_talks_nonsense_is_counted_and_may_come_back() {
     let mut cluster = Cluster::prepare(2, Tuning::default(), &|_| {});
     cluster.start_next();
-    let (peer, claim) = (keys(101), Node::Replica(ReplicaId(1)));
+    let (peer, claim) = (keys(101), Node::Member(MemberId(1)));
     let status_client = cluster.client(1);
     let malformed = |status: &Json| status.number("/rejects/malformed");
 

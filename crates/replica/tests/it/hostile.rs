@@ -7,7 +7,7 @@ use bytes::Bytes;
 use pentarchy_client::{Client, RequestError};
 use pentarchy_core::auth::AuthTag;
 use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{GroupId, Node, ReplicaId};
+use pentarchy_core::ids::{GroupId, MemberId, Node, ReplicaId};
 use pentarchy_core::limits::PENDING_CLIENT_ENVELOPES_MAX;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToReplica;
@@ -106,9 +106,9 @@ fn nobody_can_claim_to_be_someone_else() {
     let (mallory, victim) = (KeyPair::from_seed([66; 32]), KeyPair::from_seed([1; 32]));
     let claims = [
         Node::Client(victim.client_id()),
-        Node::Replica(ReplicaId(1)),
-        Node::Replica(ReplicaId(0)),
-        Node::Replica(ReplicaId(9)),
+        Node::Member(MemberId(1)),
+        Node::Member(MemberId(0)),
+        Node::Member(MemberId(9)),
     ];
     for claim in claims {
         let (mut stream, _channel) = intrude(&cluster, &mallory, claim);
@@ -346,7 +346,7 @@ fn with_lying_peer() -> (Cluster, KeyPair, KeyPair, Envelope) {
 fn who_forges_is_not_listened_to() {
     let (cluster, peer, _, envelope) = with_lying_peer();
     let forged = forwarded(&cluster, &peer, envelope, true);
-    let (mut stream, mut channel) = intrude(&cluster, &peer, Node::Replica(ReplicaId(1)));
+    let (mut stream, mut channel) = intrude(&cluster, &peer, Node::Member(MemberId(1)));
     send_all(&mut stream, &mut channel, &vec![&forged[..]; 1_000]);
     let client = Client::connect(cluster.client_config(1, 1)).unwrap();
     let refused = |status: &Json| status.count("/rejects/bad_auth");
@@ -372,7 +372,7 @@ fn what_a_peer_passes_on_is_not_answered_to_its_client() {
     let replies = |status: &Json| status.count("/messages/replies/messages_out");
     let admitted = |status: &Json| status.number("/requests");
     cluster.await_status(&client, 0, |status| admitted(status) == 1 && replies(status) == 1);
-    let (mut stream, mut channel) = intrude(&cluster, &peer, Node::Replica(ReplicaId(1)));
+    let (mut stream, mut channel) = intrude(&cluster, &peer, Node::Member(MemberId(1)));
     for _ in 0..100 {
         send(&mut stream, &mut channel, &forward);
     }

@@ -11,7 +11,7 @@ use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{self, Certificate, Instance, Position, Refused, Ui, Usig};
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
-use pentarchy_core::ids::{GroupId, Incarnation, Node, ReplicaId, ReplicaSet, View};
+use pentarchy_core::ids::{GroupId, Incarnation, MemberId, Node, ReplicaId, ReplicaSet, View};
 use pentarchy_core::membership::{Membership, PillarConfig};
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{BadRecord, Memory, Setup, Tuning};
@@ -154,7 +154,7 @@ fn a_flood_on_a_connection_to_a_pillar_stops_nobody_else() {
     let (cluster, _) = cluster(Tuning::default());
     let client = client(&cluster);
     works(&cluster, &client, 1);
-    let (mut stream, mut channel) = greet(&cluster, &key(), Hello::Pillar(ReplicaId(1), 1));
+    let (mut stream, mut channel) = greet(&cluster, &key(), Hello::Pillar(MemberId(1), 1));
     cluster.await_status(&client, 0, |status| links(status) == [0, 1]);
     let malformed = |status: &Json| status.number("/rejects/malformed");
     let stop = AtomicBool::new(false);
@@ -228,11 +228,11 @@ fn whatever_a_client_did_not_sign_is_not_executed_whoever_checks_it() {
 fn a_pillar_hears_what_came_before_the_connection_was_its_own() {
     let (cluster, _) = cluster(Tuning::default());
     let client = client(&cluster);
-    let hello = Hello::Pillar(ReplicaId(1), 0).to_bytes();
+    let hello = Hello::Pillar(MemberId(1), 0).to_bytes();
     let (mut first, mut channel) = open(&cluster, &key());
     send_all(&mut first, &mut channel, &[&hello, &[9; 16], &[9; 16]]);
     cluster.await_status(&client, 0, |status| status.number("/rejects/malformed") == 2);
-    let (_second, _channel) = greet(&cluster, &key(), Hello::Pillar(ReplicaId(1), 0));
+    let (_second, _channel) = greet(&cluster, &key(), Hello::Pillar(MemberId(1), 0));
     assert!(is_closed(&mut first), "another one took its place");
     cluster.await_status(&client, 0, |status| links(status) == [1, 0]);
     cluster.stop();
@@ -244,11 +244,11 @@ fn only_the_same_pillar_of_a_higher_member_is_let_in() {
     let mallory = KeyPair::from_seed([66; 32]);
     let first = KeyPair::from_seed([100; 32]);
     for (keys, claim) in [
-        (&key(), Hello::Pillar(ReplicaId(1), 2)),
-        (&mallory, Hello::Pillar(ReplicaId(1), 0)),
-        (&first, Hello::Pillar(ReplicaId(0), 0)),
-        (&key(), Hello::Pillar(ReplicaId(0), 0)),
-        (&mallory, Hello::Pillar(ReplicaId(9), 0)),
+        (&key(), Hello::Pillar(MemberId(1), 2)),
+        (&mallory, Hello::Pillar(MemberId(1), 0)),
+        (&first, Hello::Pillar(MemberId(0), 0)),
+        (&key(), Hello::Pillar(MemberId(0), 0)),
+        (&mallory, Hello::Pillar(MemberId(9), 0)),
     ] {
         let (mut stream, _channel) = greet(&cluster, keys, claim);
         assert!(is_closed(&mut stream), "{claim:?}");
@@ -265,7 +265,7 @@ fn nobody_ends_a_replica_by_what_it_said_itself() {
     let (cluster, _) = cluster_of(Tuning::default(), || Remembered);
     let client = client(&cluster);
     works(&cluster, &client, 1);
-    let (mut stream, mut channel) = intrude(&cluster, &key(), Node::Replica(ReplicaId(1)));
+    let (mut stream, mut channel) = intrude(&cluster, &key(), Node::Member(MemberId(1)));
     let at = Position { view: View(1), index: 9 };
     let certificate = Certificate::Mac([0; 32]);
     let ui = Ui {

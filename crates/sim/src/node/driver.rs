@@ -4,14 +4,14 @@
 use super::{Act, SharedDevice, SharedKept};
 use crate::node::informed::Informed;
 use crate::observation::Observation;
-use crate::packet::{Address, Packet};
+use crate::packet::{Address, Packet, member_at};
 use crate::service::Journal;
 use pentarchy_core::Bytes;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::counter::Position;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
 use pentarchy_core::executor::Notice;
-use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
+use pentarchy_core::ids::{ClientId, MemberId, ReplicaId, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{Place, Reply, ToClient};
 use pentarchy_core::ports::replica::Output;
@@ -60,8 +60,8 @@ pub(super) struct Watch {
     informed: Informed,
     /// What the core of a faulty replica said in the present event.
     pub said: Vec<Bytes>,
-    /// Clients on whose links the machine hung up in the present event.
-    pub hung_up: Vec<u16>,
+    /// Those on whose links the machine hung up in the present event, or who left the group.
+    pub hung_up: Vec<Address>,
     /// Those to whom it has no connection.
     pub down: BTreeSet<Address>,
     /// It has ended for another reason than its disk.
@@ -298,8 +298,8 @@ impl SimDriver<'_> {
 impl Driver for SimDriver<'_> {
     type Notices = Notices;
 
-    fn send_peer(&mut self, peer: ReplicaId, _: Kind, encode: impl FnOnce(&mut Writer)) {
-        let to = Address::Replica(peer);
+    fn send_peer(&mut self, peer: MemberId, _: Kind, encode: impl FnOnce(&mut Writer)) {
+        let to = Address::of(peer);
         if !self.watch.is_dead() && !self.watch.down.contains(&to) {
             let mut writer = Writer::default();
             encode(&mut writer);
@@ -328,7 +328,7 @@ impl Driver for SimDriver<'_> {
         };
         if let Some(index) = self.watch.index(client) {
             self.saw(Observation::Rejected { from: Address::Client(index), why });
-            self.watch.hung_up.push(index);
+            self.watch.hung_up.push(Address::Client(index));
         }
     }
 
@@ -339,11 +339,17 @@ impl Driver for SimDriver<'_> {
         }
     }
 
-    fn pause_peer(&mut self, peer: ReplicaId) {
-        self.out.push(Act::Pause { whom: Address::Replica(peer), is_flood: true });
+    fn pause_peer(&mut self, peer: MemberId) {
+        self.out.push(Act::Pause { whom: Address::of(peer), is_flood: true });
     }
 
-    fn peer_queued_bytes(&self, _: ReplicaId) -> usize {
+    fn on_members(&mut self, membership: &Membership) {
+        let members = self.watch.membership.members.iter().map(|it| it.id);
+        let left = members.filter(|id| membership.index_of(*id).is_none());
+        self.watch.hung_up.extend(left.map(Address::of));
+    }
+
+    fn peer_queued_bytes(&self, _: MemberId) -> usize {
         0
     }
 
@@ -385,7 +391,7 @@ impl Driver for SimDriver<'_> {
             // A replica that is not admitted understands nothing of what the others say.
             Observed::Rejected(..) if !self.watch.is_admitted => {}
             Observed::Rejected(peer, why) => {
-                self.saw(Observation::Rejected { from: Address::Replica(peer), why });
+                self.saw(Observation::Rejected { from: Address::of(peer), why });
             }
             Observed::Answered(client, replies) => self.answers(client, replies),
             Observed::Query(client, number) => {
@@ -408,7 +414,7 @@ impl Driver for SimDriver<'_> {
     }
 
     fn on_own_refused(&mut self, _: Kind, why: Reject) {
-        let me = self.watch.id;
+        let me = member_at(self.watch.id);
         self.observe(Observed::Rejected(me, why));
     }
 

@@ -12,6 +12,7 @@ use crate::checker::moving_on::MovingOn;
 use crate::checker::{Verdict, durability};
 use crate::node::{Kept, KeptDisk, OneDevice, Parts, SharedKept, life_of};
 use crate::observation::Observation;
+use crate::packet::member_at;
 use crate::service::Journal;
 use crate::shadowed::Shadowed;
 use crate::time::Micros;
@@ -46,7 +47,7 @@ impl<'a> World<'a> {
         let mut factory =
             SimFactory { id, crypto: crypto.clone(), ring: ring.clone(), life, factories, tuning };
         let beginning = Beginning {
-            me: id,
+            me: member_at(id),
             life,
             rules: factories.rules,
             membership: self.membership.clone(),

@@ -7,11 +7,11 @@
 
 use crate::check::{BadDeviceKey, Check};
 use crate::identity::DeviceIdentity;
-use crate::usig::{self, Device, GroupKey, Key};
+use crate::usig::{Device, GroupKey, Key};
 use ed25519_dalek::SigningKey;
 use pentarchy_core::counter::{Memory, Position, Refused, Ui, Usig};
-use pentarchy_core::digest::{Digest, EpochId};
-use pentarchy_core::ids::{Incarnation, ReplicaId};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::{Incarnation, MemberId, ReplicaId};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use std::fmt;
@@ -60,56 +60,50 @@ impl InProcess {
     /// [`BadDevice::WrongKind`] if the identity has a key of its own.
     pub fn mac(
         group_secret: &[u8; 32],
-        epoch: EpochId,
-        me: ReplicaId,
+        membership: &Membership,
+        me: MemberId,
         identity: DeviceIdentity,
     ) -> Result<Self, BadDevice> {
         if identity.seed().is_some() {
             return Err(BadDevice::WrongKind);
         }
         let key = Key::Group(GroupKey::new(group_secret));
-        let context = usig::context_of(&epoch);
-        let check = Arc::new(Check::mac(group_secret, context));
-        let device = Device::new(epoch, me, identity.incarnation(), key);
+        let check = Arc::new(Check::mac(group_secret, membership));
+        let device = Device::new(membership.epoch_id(), me, identity.incarnation(), key);
         Ok(Self { device, check })
     }
 
-    /// A device that certifies with a key of its own and checks others by `device_keys`, in the
-    /// order of replicas.
+    /// A device that certifies with a key of its own and checks others by those of the membership.
     ///
     /// # Errors
     /// [`BadDevice`] if the identity has no key, or one of the others' is unusable.
     pub fn signature(
-        device_keys: &[[u8; 32]],
-        epoch: EpochId,
-        me: ReplicaId,
+        membership: &Membership,
+        me: MemberId,
         identity: DeviceIdentity,
     ) -> Result<Self, BadDevice> {
         let key = Key::Own(SigningKey::from_bytes(identity.seed().ok_or(BadDevice::WrongKind)?));
-        let context = usig::context_of(&epoch);
-        let check = Check::signature(device_keys, context).map_err(BadDevice::Key)?;
-        let device = Device::new(epoch, me, identity.incarnation(), key);
+        let check = Check::signature(membership).map_err(BadDevice::Key)?;
+        let device = Device::new(membership.epoch_id(), me, identity.incarnation(), key);
         Ok(Self { device, check: Arc::new(check) })
     }
 
-    /// The device that a membership expects of a replica. Whether the membership admits this very
+    /// The device that a membership expects of a member. Whether the membership admits this very
     /// identity was checked when it was taken ([`DeviceIdentity::take`]).
     ///
     /// # Errors
     /// [`BadDevice`] if the secret is missing, or identity and membership differ in kind.
     pub fn open(
         membership: &Membership,
-        me: ReplicaId,
+        me: MemberId,
         identity: DeviceIdentity,
         group_secret: Option<&[u8; 32]>,
     ) -> Result<Self, BadDevice> {
-        let epoch = membership.epoch_id();
-        let keys: Vec<[u8; 32]> = membership.members.iter().map(|m| m.device_key).collect();
-        if keys.iter().any(|key| *key != [0; 32]) {
-            Self::signature(&keys, epoch, me, identity)
-        } else {
+        if membership.members.iter().all(|member| member.life().is_mac()) {
             let secret = group_secret.ok_or(BadDevice::SecretMissing)?;
-            Self::mac(secret, epoch, me, identity)
+            Self::mac(secret, membership, me, identity)
+        } else {
+            Self::signature(membership, me, identity)
         }
     }
 

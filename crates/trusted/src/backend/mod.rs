@@ -15,7 +15,7 @@ use pentarchy_core::counter::Refused;
 use pentarchy_core::digest::{Digest, EpochId};
 use pentarchy_core::ids::Incarnation;
 
-/// The TrInX instances of one replica, wherever they run. Each question names its instance; what
+/// The TrInX instances of one member, wherever they run. Each question names its instance; what
 /// crosses this line is plain data of fixed size, so that a backend may put it through a pipe.
 pub trait Trinx: Send {
     /// The life of all instances.

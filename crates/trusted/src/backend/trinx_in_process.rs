@@ -7,11 +7,11 @@ use crate::trinx::{self, Ask, Certificate, Instance, InstanceId, Memory};
 use crate::usig::GroupKey;
 use pentarchy_core::counter::Refused;
 use pentarchy_core::digest::{Digest, EpochId};
-use pentarchy_core::ids::{Incarnation, ReplicaId};
+use pentarchy_core::ids::{Incarnation, MemberId};
 use std::fmt;
 use std::ops::Range;
 
-/// The instances of one replica. Not to be cloned: two of one identity could contradict each other.
+/// The instances of one member. Not to be cloned: two of one identity could contradict each other.
 pub struct TrinxInProcess {
     instances: Vec<Instance>,
     /// The number of the first of them.
@@ -21,14 +21,14 @@ pub struct TrinxInProcess {
 }
 
 impl TrinxInProcess {
-    /// Initialises so many instances of a replica with the group's secret, of which they keep the
+    /// Initialises so many instances of a member with the group's secret, of which they keep the
     /// only copies that the host needs. None if the identity has a key of its own: TrInX seals with
     /// the group's.
     #[must_use]
     pub fn initialise(
         group_secret: &[u8; 32],
         epoch: EpochId,
-        replica: ReplicaId,
+        member: MemberId,
         identity: &DeviceIdentity,
         instances: u16,
     ) -> Option<Self> {
@@ -36,7 +36,7 @@ impl TrinxInProcess {
             return None;
         }
         let key = GroupKey::new(group_secret);
-        Some(Self::these(&key, epoch, replica, identity.incarnation(), 0..instances))
+        Some(Self::these(&key, epoch, member, identity.incarnation(), 0..instances))
     }
 
     /// Each instance by itself, under its number, for whoever has each on a thread of its own.
@@ -50,22 +50,22 @@ impl TrinxInProcess {
     pub(crate) fn one(
         key: &GroupKey,
         epoch: EpochId,
-        replica: ReplicaId,
+        member: MemberId,
         incarnation: Incarnation,
         number: u16,
     ) -> Self {
-        Self::these(key, epoch, replica, incarnation, number..number + 1)
+        Self::these(key, epoch, member, incarnation, number..number + 1)
     }
 
     fn these(
         key: &GroupKey,
         epoch: EpochId,
-        replica: ReplicaId,
+        member: MemberId,
         incarnation: Incarnation,
         numbers: Range<u16>,
     ) -> Self {
         let instance = |number| {
-            let id = InstanceId { replica, number };
+            let id = InstanceId { member, number };
             Instance::new(epoch, id, incarnation, key.clone())
         };
         let first = numbers.start;

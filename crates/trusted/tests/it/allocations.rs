@@ -12,7 +12,7 @@ use std::hint::black_box;
 
 #[test]
 fn what_certifies_and_checks_allocates_nothing() {
-    let (key, id) = (GroupKey::new(&SECRET), InstanceId { replica: ME, number: 0 });
+    let (key, id) = (GroupKey::new(&SECRET), InstanceId { member: ME, number: 0 });
     let mut instance = Instance::new(EPOCH, id, LIFE, key.clone());
     let mut usig = Device::new(EPOCH, ME, LIFE, Key::Group(key.clone()));
     let context = trinx::context(&EPOCH);

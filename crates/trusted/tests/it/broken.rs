@@ -2,13 +2,13 @@
 //! law that finds it.
 
 use crate::contract::{Broken, contract};
-use crate::{REPLICAS, SECRET, membership};
+use crate::{REPLICAS, SECRET, member, membership};
 use hmac::{Hmac, KeyInit, Mac};
 use pentarchy_core::counter::{
     Certificate, Instance, Memory, Position, Refused, Statement, Ui, Usig,
 };
 use pentarchy_core::digest::{Digest, EpochId};
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, ReplicaId};
 use pentarchy_core::membership::Membership;
 use pentarchy_trusted::usig::{Claim, REPEATABLE, START, context_of, statement};
 use sha2::Sha256;
@@ -38,7 +38,7 @@ enum Bug {
     RepeatsWithNewMemory,
     /// Opens view 0 itself.
     StartsBelow,
-    /// Leaves the replica out of what it seals.
+    /// Leaves the member out of what it seals.
     ForgetsReplica,
     /// Leaves the commitment out of what it seals.
     SealsNoMemory,
@@ -62,6 +62,10 @@ enum Bug {
     KeepsConfiguration,
     /// Goes to no other configuration.
     RefusesConfigurations,
+    /// Takes the place of a replica for its number.
+    CountsPlaces,
+    /// Keeps to the places that members had first.
+    KeepsPlaces,
     /// Also believes what was said under its first configuration.
     BelievesFirstConfiguration,
     /// Leaves the group out of what it seals.
@@ -87,46 +91,48 @@ enum Bug {
 /// The reference once more, written independently and with a place for each bug.
 struct Mutant {
     bug: Bug,
-    replica: ReplicaId,
+    member: MemberId,
     incarnation: Incarnation,
     first: EpochId,
     epoch: EpochId,
+    members: Vec<MemberId>,
     last: Position,
     committed: Position,
     granted: Vec<(Claim, Digest)>,
 }
 
 impl Mutant {
-    fn new(bug: Bug, epoch: EpochId, replica: ReplicaId, incarnation: Incarnation) -> Self {
+    fn new(bug: Bug, group: &Membership, member: MemberId, incarnation: Incarnation) -> Self {
         let last = if bug == Bug::StartsBelow { Position::default() } else { START };
-        let first = epoch;
+        let first = group.epoch_id();
         Self {
             bug,
-            replica,
+            member,
             incarnation,
             first,
-            epoch,
+            epoch: first,
+            members: numbers(group),
             last,
             committed: START,
             granted: Vec::new(),
         }
     }
 
-    fn seal(&self, replica: ReplicaId, claim: &Claim, digest: &Digest) -> [u8; 32] {
-        self.seal_in(self.epoch, replica, claim, digest)
+    fn seal(&self, member: MemberId, claim: &Claim, digest: &Digest) -> [u8; 32] {
+        self.seal_in(self.epoch, member, claim, digest)
     }
 
     fn seal_in(
         &self,
         mut epoch: EpochId,
-        replica: ReplicaId,
+        member: MemberId,
         claim: &Claim,
         digest: &Digest,
     ) -> [u8; 32] {
         let mut sealed = *claim;
-        let mut by = replica;
+        let mut by = member;
         match self.bug {
-            Bug::ForgetsReplica => by = ReplicaId(0),
+            Bug::ForgetsReplica => by = MemberId(0),
             Bug::SealsNoMemory => sealed.committed = START,
             Bug::SealsNoLife => sealed.incarnation = Incarnation(0),
             _ => {}
@@ -145,7 +151,7 @@ impl Mutant {
 
     fn certify(&self, claim: &Claim, digest: &Digest) -> Ui {
         let Claim { incarnation, position, committed } = *claim;
-        let certificate = Certificate::Mac(self.seal(self.replica, claim, digest));
+        let certificate = Certificate::Mac(self.seal(self.member, claim, digest));
         let instance = Instance::FIRST;
         Ui { incarnation, instance, position, committed, certificate }
     }
@@ -207,6 +213,9 @@ impl Usig for Mutant {
         }
         if epoch != self.epoch || self.bug == Bug::BeginsAgain {
             self.epoch = epoch;
+            if self.bug != Bug::KeepsPlaces {
+                self.members = numbers(membership);
+            }
             if self.bug != Bug::NeverBegins {
                 (self.last, self.committed) = (START, START);
                 self.granted.clear();
@@ -288,21 +297,30 @@ impl Usig for Mutant {
     }
 
     fn verify(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
-        let seal = self.seal(replica, &Claim::of(ui), digest);
+        let by = match self.bug {
+            Bug::CountsPlaces => Some(member(replica)),
+            _ => self.members.get(usize::from(replica.0)).copied(),
+        };
+        let Some(by) = by else { return self.bug == Bug::Gullible };
+        let seal = self.seal(by, &Claim::of(ui), digest);
         let is_good = ui.instance == Instance::FIRST && ui.certificate == Certificate::Mac(seal);
         let has_moved = self.epoch.configuration != self.first.configuration;
         if self.bug == Bug::BelievesFirstConfiguration && has_moved {
-            let seal = self.seal_in(self.first, replica, &Claim::of(ui), digest);
+            let seal = self.seal_in(self.first, by, &Claim::of(ui), digest);
             return is_good || ui.certificate == Certificate::Mac(seal);
         }
         self.bug == Bug::Gullible || is_good
     }
 }
 
+fn numbers(group: &Membership) -> Vec<MemberId> {
+    group.members.iter().map(|member| member.id).collect()
+}
+
 /// The law, and what was seen.
 fn broken_by(bug: Bug) -> Option<Broken> {
     let make = |group: &Membership, replica, life| -> Box<dyn Usig> {
-        Box::new(Mutant::new(bug, group.epoch_id(), replica, life))
+        Box::new(Mutant::new(bug, group, member(replica), life))
     };
     contract(&make, &membership(&[[0; 32]; REPLICAS as usize])).err()
 }
@@ -339,6 +357,8 @@ fn every_bug_is_found_by_the_law_that_is_there_for_it() {
         (Bug::KeepsConfiguration, "configurations"),
         (Bug::RefusesConfigurations, "configurations"),
         (Bug::BelievesFirstConfiguration, "configurations"),
+        (Bug::CountsPlaces, "places"),
+        (Bug::KeepsPlaces, "places"),
         (Bug::SealsNoGroup, "groups"),
         (Bug::SwapsGroups, "groups"),
         (Bug::RestoresNothing, "restoring"),

@@ -27,7 +27,7 @@ impl std::fmt::Display for Broken {
 type Verdict = Result<(), String>;
 type Law = fn(Member, &Membership) -> Verdict;
 
-const LAWS: [(&str, Law); 12] = [
+const LAWS: [(&str, Law); 13] = [
     ("start", |make, _| start(make)),
     ("ascending", |make, _| ascending(make)),
     ("spent", |make, _| spent(make)),
@@ -37,6 +37,7 @@ const LAWS: [(&str, Law); 12] = [
     ("binding", |make, _| binding(make)),
     ("epochs", epochs),
     ("configurations", configurations),
+    ("places", places),
     ("model", |make, _| model(make)),
     ("restoring", restoring),
     ("possible memory", |make, _| possible(make)),
@@ -251,6 +252,26 @@ fn configurations(make: Member, group: &Membership) -> Verdict {
     hold(!unchanged.verify(ME, &new, &digest(2)), || "seals no configuration".to_owned())?;
     let stays = grant(&mut *unchanged, at(0, 3), 2, START)?;
     hold(!other.verify(ME, &stays, &digest(2)), || "seals no configuration".to_owned())
+}
+
+/// A member that stays is believed as the replica that it is in the next configuration, and as no
+/// other one.
+fn places(make: Member, group: &Membership) -> Verdict {
+    let (epoch, members) = (Epoch(group.epoch.0 + 1), group.members[1..].into());
+    let next = Membership { epoch, members, configuration: Digest([9; 32]), ..group.clone() };
+    let [mut usig, mut other] = [ME, ReplicaId(2)].map(|who| make(who, LIFE));
+    for usig in [&mut usig, &mut other] {
+        let begun = usig.begin_epoch(&next);
+        hold(begun == Ok(()), || format!("{begun:?} when another one has left"))?;
+    }
+    let said = usig.create(at(0, 3), &digest(1)).map_err(|refused| refused.to_string())?;
+    for judge in [&usig, &other] {
+        for (place, is_its) in [(0, true), (1, false), (2, false), (u16::MAX, false)] {
+            let holds = judge.verify(ReplicaId(place), &said, &digest(1));
+            hold(holds == is_its, || format!("believes it of replica {place}: {holds}"))?;
+        }
+    }
+    Ok(())
 }
 
 /// Nothing that is said in one group means anything in another one that shares its secret, its

@@ -1,36 +1,35 @@
 //! The contract for each device there is, and devices at work with keys and verifiers.
 
 use crate::contract::contract;
-use crate::{EPOCH, REPLICAS, SECRET, device_keys, membership, signing};
+use crate::{REPLICAS, SECRET, by_mac, device_keys, member, membership, signing};
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::authenticator::Authenticator as _;
 use pentarchy_core::counter::{Position, Ui, Usig};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{Epoch, Incarnation, MemberId, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_crypto::authenticator::Authenticator;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::verifier::{GroupVerifier, RequestMode};
 use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::check::BadDeviceKey;
-use pentarchy_trusted::{Check, DeviceIdentity, InProcess, usig};
+use pentarchy_trusted::{Check, DeviceIdentity, InProcess};
 use std::sync::Arc;
 
 const DIGEST: Digest = Digest([3; 32]);
 
 pub fn mac_device(replica: ReplicaId, incarnation: Incarnation) -> InProcess {
     let identity = DeviceIdentity::chosen(incarnation, None);
-    InProcess::mac(&SECRET, EPOCH, replica, identity).unwrap()
+    InProcess::mac(&SECRET, &by_mac(), member(replica), identity).unwrap()
 }
 
 #[test]
 fn the_mac_device_keeps_the_contract() {
     let make = |group: &Membership, replica, life| -> Box<dyn Usig> {
         let identity = DeviceIdentity::chosen(life, None);
-        Box::new(InProcess::mac(&SECRET, group.epoch_id(), replica, identity).unwrap())
+        Box::new(InProcess::mac(&SECRET, group, member(replica), identity).unwrap())
     };
-    contract(&make, &membership(&[[0; 32]; REPLICAS as usize]))
-        .unwrap_or_else(|broken| panic!("{broken}"));
+    contract(&make, &by_mac()).unwrap_or_else(|broken| panic!("{broken}"));
 }
 
 #[test]
@@ -38,7 +37,7 @@ fn the_signing_device_keeps_the_contract() {
     let keys = device_keys();
     let make = |group: &Membership, replica, life| -> Box<dyn Usig> {
         let identity = signing(replica, life);
-        Box::new(InProcess::signature(&keys, group.epoch_id(), replica, identity).unwrap())
+        Box::new(InProcess::signature(group, member(replica), identity).unwrap())
     };
     contract(&make, &membership(&keys)).unwrap_or_else(|broken| panic!("{broken}"));
 }
@@ -48,10 +47,11 @@ fn certificates_are_bound_to_their_context() {
     let ui = mac_device(ReplicaId(0), Incarnation(1))
         .create(Position::new(View(0), 3), &DIGEST)
         .unwrap();
-    let context = usig::context_of(&EPOCH);
-    assert!(Check::mac(&SECRET, context).check(ReplicaId(0), &ui, &DIGEST));
-    assert!(!Check::mac(&SECRET, Digest([8; 32])).check(ReplicaId(0), &ui, &DIGEST));
-    assert!(!Check::mac(&[8; 32], context).check(ReplicaId(0), &ui, &DIGEST));
+    let here = by_mac();
+    let elsewhere = Membership { configuration: Digest([8; 32]), ..here.clone() };
+    assert!(Check::mac(&SECRET, &here).check(ReplicaId(0), &ui, &DIGEST));
+    assert!(!Check::mac(&SECRET, &elsewhere).check(ReplicaId(0), &ui, &DIGEST));
+    assert!(!Check::mac(&[8; 32], &here).check(ReplicaId(0), &ui, &DIGEST));
 }
 
 /// A replica as its host sees it: what it says, and what it believes.
@@ -60,7 +60,7 @@ fn host(
     me: u16,
     identity: DeviceIdentity,
 ) -> (Authenticator, GroupVerifier) {
-    let device = InProcess::open(group, ReplicaId(me), identity, Some(&SECRET)).unwrap();
+    let device = InProcess::open(group, MemberId(me.into()), identity, Some(&SECRET)).unwrap();
     let check = device.check();
     let keys = KeyPair::from_seed([0x40 + me as u8; 32]);
     let verifier = GroupVerifier::new(group.clone(), check, RequestMode::Signature, None).unwrap();
@@ -108,7 +108,7 @@ fn replicas_with_signing_devices_believe_each_other() {
 
 #[test]
 fn a_device_of_a_life_that_the_membership_does_not_admit_is_not_believed() {
-    let group = Arc::new(membership(&[[0; 32]; REPLICAS as usize]));
+    let group = Arc::new(by_mac());
     let (mut stranger, verifier) = host(&group, 0, DeviceIdentity::chosen(Incarnation(55), None));
     assert!(!verifier.usig(ReplicaId(0), &DIGEST, &certify(&mut stranger)));
 }
@@ -117,10 +117,10 @@ fn a_device_of_a_life_that_the_membership_does_not_admit_is_not_believed() {
 fn what_does_not_fit_together_makes_no_device() {
     let mac = || DeviceIdentity::chosen(Incarnation(100), None);
     let me = ReplicaId(0);
-    let by_mac = membership(&[[0; 32]; REPLICAS as usize]);
+    let by_mac = by_mac();
     let by_signature = membership(&device_keys());
     let open = |group: &Membership, identity, secret: Option<&[u8; 32]>| {
-        InProcess::open(group, me, identity, secret).unwrap_err()
+        InProcess::open(group, member(me), identity, secret).unwrap_err()
     };
     assert_eq!(open(&by_mac, mac(), None), BadDevice::SecretMissing);
     assert_eq!(open(&by_signature, mac(), Some(&SECRET)), BadDevice::WrongKind);
@@ -131,7 +131,7 @@ fn what_does_not_fit_together_makes_no_device() {
     let mut weak = device_keys();
     weak[2] = [0; 32];
     weak[2][0] = 1;
-    let bad = BadDeviceKey { replica: ReplicaId(2) };
+    let bad = BadDeviceKey { member: MemberId(2) };
     assert_eq!(open(&membership(&weak), signing(), None), BadDevice::Key(bad));
     weak[2] = [0; 32];
     assert_eq!(open(&membership(&weak), signing(), None), BadDevice::Key(bad), "mixed kinds");

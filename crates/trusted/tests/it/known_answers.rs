@@ -4,18 +4,18 @@
 use crate::{EPOCH, SECRET};
 use pentarchy_core::counter::{Certificate, Position};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{Incarnation, MemberId, View};
 use pentarchy_crypto::secret_file::{from_hex, to_hex};
 use pentarchy_trusted::usig::{Claim, Device, GroupKey, Key, statement};
 
-const MAC: &str = "e7554367c6e6fca6314c25dcdc90c0232704f6a7fb77ac2def9e44c13fb1f871";
+const MAC: &str = "19a61e75fb179e1ab851c31eb3a99b670138b14fcb4b8fd026fdc29723634925";
 const SEED: &str = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
-const SIGNATURE: &str = "eab6922e8c7035c345d0566321bbf198d76cae057afeb140ab01f5ddb567214a\
-                         ac47153659e0ad92bad4466b0c088b08eb16a92bac81d3494f55ee57b60b840c";
+const SIGNATURE: &str = "fc859da94059610d170e54a1261141ae7ce12f72dc1115863f572095332fd777\
+                         5e310b4cb04f893881fa0da154f9fd8c0df2fa9782f00bf6195dc3d4448a0509";
 
-/// Certifies `0..32` at 3:4 by replica 1 in life 5, having committed at 2:17.
+/// Certifies `0..32` at 3:4 by member 1 in life 5, having committed at 2:17.
 fn certificate(key: Key) -> Certificate {
-    let mut device = Device::new(EPOCH, ReplicaId(1), Incarnation(5), key);
+    let mut device = Device::new(EPOCH, MemberId(1), Incarnation(5), key);
     device.create(Position::new(View(2), 17), &Digest([0; 32])).unwrap();
     let digest = Digest(std::array::from_fn(|index| index as u8));
     device.create(Position::new(View(3), 4), &digest).unwrap().certificate
@@ -36,9 +36,9 @@ fn a_signed_certificate_is_what_it_always_was() {
 
 #[test]
 fn every_field_has_its_own_place_in_the_statement() {
-    let one = |position, committed, incarnation, replica, digest| {
+    let one = |position, committed, incarnation, member, digest| {
         let claim = Claim { incarnation: Incarnation(incarnation), position, committed };
-        statement(&Digest([9; 32]), ReplicaId(replica), &claim, &Digest([digest; 32]))
+        statement(&Digest([9; 32]), MemberId(member), &claim, &Digest([digest; 32]))
     };
     let at = |view, index| Position::new(View(view), index);
     let statements = [

@@ -1,6 +1,6 @@
 //! Trusted MACs as protocols have them: who said it, to every device of the group, and no more.
 
-use crate::trinx_contract::{LIFE, ME, ask, digest};
+use crate::trinx_contract::{LIFE, ME, MINE, ask, digest};
 use crate::{EPOCH, REPLICAS, SECRET, membership};
 use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::authenticator::Authenticator as _;
@@ -22,7 +22,7 @@ fn group() -> Membership {
 }
 
 fn maker(number: u8) -> Maker {
-    Maker { replica: ME, instance: Instance(number), incarnation: LIFE }
+    Maker { replica: MINE, instance: Instance(number), incarnation: LIFE }
 }
 
 /// Two instances of a replica, wherever they are, and every way to check what they make.
@@ -99,7 +99,7 @@ fn nothing_else_that_an_instance_certifies_passes_for_a_trusted_mac() {
     let mut counter = OrderCounter::open(&group(), ME, &identity, Some(&SECRET)).expect("MACs");
     let ui = counter.create(Position::new(View(0), 2), &of).expect("it is fresh");
     let posing = pentarchy_core::counter::Ui { certificate: Certificate::Mac(mac), ..ui };
-    assert!(counter.verify(ME, &ui, &of) && !counter.verify(ME, &posing, &of));
+    assert!(counter.verify(MINE, &ui, &of) && !counter.verify(MINE, &posing, &of));
 }
 
 /// Through what hosts make and check: in the life that the membership admits, and only where
@@ -107,7 +107,7 @@ fn nothing_else_that_an_instance_certifies_passes_for_a_trusted_mac() {
 #[test]
 fn a_host_believes_a_trusted_mac_of_the_life_that_its_membership_admits() {
     let group = Arc::new(group());
-    let by = (ME, Instance::FIRST);
+    let by = (MINE, Instance::FIRST);
     let host = |life: Incarnation| {
         let identity = DeviceIdentity::chosen(life, None);
         let device = OrderCounter::open(&group, ME, &identity, Some(&SECRET)).expect("MACs");
@@ -117,8 +117,8 @@ fn a_host_believes_a_trusted_mac_of_the_life_that_its_membership_admits() {
             GroupVerifier::new(group.clone(), check.clone(), RequestMode::Signature, None).unwrap()
         };
         let mut signing = Membership::clone(&group);
-        let own = &mut Arc::make_mut(&mut signing.members)[usize::from(ME.0)];
-        own.device_key = crate::device_keys()[usize::from(ME.0)];
+        let own = &mut Arc::make_mut(&mut signing.members)[usize::from(MINE.0)];
+        own.device_key = crate::device_keys()[usize::from(MINE.0)];
         let verifiers = (verifier(&group), verifier(&Arc::new(signing)));
         (Authenticator::new(keys, vec![Box::new(device)]), verifiers)
     };
@@ -129,7 +129,7 @@ fn a_host_believes_a_trusted_mac_of_the_life_that_its_membership_admits() {
         Ok(AuthTag::Mac(mac)) => mac,
         other => panic!("{other:?}"),
     };
-    let admitted = group.members[usize::from(ME.0)].incarnation;
+    let admitted = group.members[usize::from(MINE.0)].incarnation;
     let (mut authenticator, (verifier, signing)) = host(admitted);
     let mac = made(&mut authenticator);
     assert!(verifier.mac(by, &said, &mac) && !verifier.mac(by, &digest(2), &mac));

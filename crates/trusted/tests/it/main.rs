@@ -15,7 +15,7 @@ mod trinx_contract;
 mod trinx_stories;
 
 use pentarchy_core::digest::{Digest, EpochId};
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, ReplicaId};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_trusted::DeviceIdentity;
 
@@ -27,6 +27,16 @@ const REPLICAS: u16 = 3;
 /// Another epoch of the same group under the same configuration.
 fn in_epoch(epoch: Epoch) -> EpochId {
     EpochId { epoch, ..EPOCH }
+}
+
+/// Members have the numbers of their places.
+fn member(ReplicaId(place): ReplicaId) -> MemberId {
+    MemberId(place.into())
+}
+
+/// A group whose devices share a secret.
+fn by_mac() -> Membership {
+    membership(&[[0; 32]; REPLICAS as usize])
 }
 
 /// The identity of a signing device of this replica, in this life.

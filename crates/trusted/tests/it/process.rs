@@ -1,12 +1,12 @@
 //! The device in a process of its own: the contracts, a process that dies, hangs or lies, and what
 //! the process has given up.
 
-use crate::trinx_contract::{LIFE, ME, ask, digest};
-use crate::{EPOCH, REPLICAS, SECRET, contract, membership, trinx_contract};
+use crate::trinx_contract::{LIFE, ME, MINE, ask, digest};
+use crate::{EPOCH, REPLICAS, SECRET, by_mac, contract, member, membership, trinx_contract};
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Certificate, Instance, Position, Refused, Ui, Usig};
 use pentarchy_core::digest::{Digest, EpochId};
-use pentarchy_core::ids::{ClientId, GroupId, Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{ClientId, GroupId, Incarnation, MemberId, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::wire::Wire as _;
 use pentarchy_crypto::keys::GroupSecret;
@@ -49,36 +49,36 @@ fn identity(life: Incarnation) -> DeviceIdentity {
     DeviceIdentity::chosen(life, None)
 }
 
-/// The device of a replica.
-pub fn start(device: Device, replica: ReplicaId, life: Incarnation) -> Arc<CounterProcess> {
-    start_in(device, EPOCH, replica, life)
+/// The device of a member.
+pub fn start(device: Device, member: MemberId, life: Incarnation) -> Arc<CounterProcess> {
+    start_in(device, EPOCH, member, life)
 }
 
 fn start_in(
     device: Device,
     epoch: EpochId,
-    replica: ReplicaId,
+    member: MemberId,
     life: Incarnation,
 ) -> Arc<CounterProcess> {
     let folder = tempfile::tempdir().unwrap();
     let program = program(&secret_file(&folder, SECRET));
-    CounterProcess::start(program, device, epoch, replica, &identity(life)).unwrap()
+    CounterProcess::start(program, device, epoch, member, &identity(life)).unwrap()
 }
 
-fn trinx(replica: ReplicaId, life: Incarnation) -> TrinxProcess {
-    TrinxProcess::new(start(Device::Trinx(2), replica, life))
+fn trinx(member: MemberId, life: Incarnation) -> TrinxProcess {
+    TrinxProcess::new(start(Device::Trinx(2), member, life))
 }
 
 #[test]
 fn instances_in_a_process_keep_the_contract() {
-    let make = |replica, life| -> Box<dyn Trinx> { Box::new(trinx(replica, life)) };
+    let make = |member, life| -> Box<dyn Trinx> { Box::new(trinx(member, life)) };
     trinx_contract::contract(&make).unwrap_or_else(|broken| panic!("{broken}"));
 }
 
 #[test]
 fn a_usig_in_a_process_keeps_the_contract() {
     let make = |group: &Membership, replica, life| -> Box<dyn Usig> {
-        let process = start_in(Device::Usig, group.epoch_id(), replica, life);
+        let process = start_in(Device::Usig, group.epoch_id(), member(replica), life);
         Box::new(UsigProcess::new(process, group))
     };
     contract::contract(&make, &membership(&[[0; 32]; REPLICAS as usize]))
@@ -153,7 +153,7 @@ fn a_process_that_ends_is_unavailable_for_good() {
     let process = start(Device::Trinx(1), ME, LIFE);
     let mut device = TrinxProcess::new(process.clone());
     let certificate = device.certify(0, &order(1), &digest(1)).unwrap();
-    let by = InstanceId { replica: ME, number: 0 };
+    let by = InstanceId { member: ME, number: 0 };
     let context = trinx::context(&EPOCH);
     assert!(device.verify(&context, by, &certificate, &digest(1)) && process.is_well());
     kill_process(pid(&process), Signal::KILL).unwrap();
@@ -327,7 +327,7 @@ fn no_question_brings_a_device_down() {
 fn whose() -> Bytes {
     use pentarchy_trusted::backend::process::question::Initialise;
     let device = Device::Trinx(2);
-    let whose = Initialise { device, epoch: EPOCH, replica: ME, incarnation: LIFE };
+    let whose = Initialise { device, epoch: EPOCH, member: ME, incarnation: LIFE };
     Question::Initialise(whose).to_bytes()
 }
 
@@ -342,7 +342,7 @@ fn questions_and_answers_come_back_as_they_were_and_fit() {
     let reading = Some(Reading { value: Value(9), previous: Some(Value(8)) });
     let claim = Claim { incarnation: LIFE, kind: Kind::Continuing, readings: [reading; COUNTERS] };
     let certificate = trinx::Certificate { claim, seal: [3; 32] };
-    let by = InstanceId { replica: ME, number: 1 };
+    let by = InstanceId { member: ME, number: 1 };
     let position = Position::new(View(7), u64::MAX);
     let ui = Ui {
         incarnation: LIFE,
@@ -402,12 +402,14 @@ fn checks_agree_with_a_device_in_this_process() {
         (UsigProcess::new(process.clone(), &group), process)
     };
     let identity = identity(LIFE);
-    let mut here = InProcess::mac(&SECRET, EPOCH, ReplicaId(0), identity).unwrap();
+    let mut here = InProcess::mac(&SECRET, &by_mac(), MemberId(0), identity).unwrap();
     let at = Position::new(View(0), 3);
     let theirs = apart.create(at, &digest(1)).unwrap();
     let ours = here.create(at, &digest(1)).unwrap();
-    assert!(here.verify(ME, &theirs, &digest(1)) && !here.verify(ME, &theirs, &digest(2)));
-    assert!(apart.verify(ReplicaId(0), &ours, &digest(1)) && !apart.verify(ME, &ours, &digest(1)));
+    assert!(here.verify(MINE, &theirs, &digest(1)) && !here.verify(MINE, &theirs, &digest(2)));
+    assert!(
+        apart.verify(ReplicaId(0), &ours, &digest(1)) && !apart.verify(MINE, &ours, &digest(1))
+    );
     assert_eq!(process.session_key(), Ok(session::public_key(&SECRET)));
     let request = TaggedRequest { client: &ClientId([1; 32]), statement: digest(1), tag: &[0; 16] };
     assert!(!process.check(&[request]) && process.check(&[]) && process.is_well());
@@ -453,7 +455,7 @@ fn what_cannot_be_a_device_is_not_started() {
     let start = |program, identity: &DeviceIdentity| {
         CounterProcess::start(program, Device::Usig, EPOCH, ME, identity).err()
     };
-    let signing = crate::signing(ME, LIFE);
+    let signing = crate::signing(MINE, LIFE);
     assert!(matches!(start(program(&secret), &signing), Some(BadProcess::OwnKey)));
     let identity = identity(LIFE);
     let missing = program(&folder.path().join("missing"));

@@ -2,14 +2,14 @@
 //! that show what each law is for.
 
 use crate::contract::Broken;
-use crate::{EPOCH, REPLICAS, SECRET, device_keys, membership};
+use crate::{EPOCH, REPLICAS, SECRET, by_mac, device_keys, membership};
 use curve25519_dalek::constants::EIGHT_TORSION;
 use curve25519_dalek::edwards::CompressedEdwardsY;
 use curve25519_dalek::montgomery::MontgomeryPoint;
 use hmac::{Hmac, KeyInit, Mac};
 use pentarchy_core::counter::{Certificate, Position, Usig};
 use pentarchy_core::digest::{Digest, Domain};
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::request::{Draft, Request, RequestAuth};
 use pentarchy_crypto::keys::KeyPair;
@@ -162,7 +162,7 @@ fn low_order(make: Factory) -> Verdict {
 fn apart(make: Factory) -> Verdict {
     let device = make(&SECRET, GroupId([GROUP; 16]));
     let identity = DeviceIdentity::chosen(Incarnation(1), None);
-    let mut counter = InProcess::mac(&SECRET, EPOCH, ReplicaId(0), identity).unwrap();
+    let mut counter = InProcess::mac(&SECRET, &by_mac(), MemberId(0), identity).unwrap();
     for what in 3..6 {
         let (statement, _) = said(1, what, GROUP, &SECRET);
         let ui = counter.create(Position::new(View(0), what), &statement).unwrap();
@@ -264,7 +264,7 @@ impl Mutant {
         let claim = Claim { incarnation: Incarnation(1), position, committed };
         let context = context_of(&EPOCH);
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.secret).unwrap();
-        mac.update(&statement(&context, ReplicaId(0), &claim, digest));
+        mac.update(&statement(&context, MemberId(0), &claim, digest));
         piece(&mac.finalize().into_bytes())
     }
 
@@ -310,7 +310,7 @@ impl SessionCheck for Mutant {
 fn the_device_keeps_the_contract() {
     let make = |secret: &[u8; 32], group| -> Box<dyn SessionCheck> {
         let members = Membership { group, ..membership(&[[0; 32]; REPLICAS as usize]) };
-        Box::new(Check::mac(secret, Digest::default()).sessions(&members).unwrap())
+        Box::new(Check::mac(secret, &members).sessions(&members).unwrap())
     };
     contract(&make).unwrap_or_else(|broken| panic!("{broken}"));
 }
@@ -364,7 +364,7 @@ fn every_life_and_epoch_gives_the_same_answer() {
     for (epoch, life) in [(1, 100), (1, 101), (9, 7)] {
         let members = Membership { epoch: Epoch(epoch), ..first.clone() };
         let identity = DeviceIdentity::chosen(Incarnation(life), None);
-        let device = InProcess::open(&members, ReplicaId(0), identity, Some(&SECRET)).unwrap();
+        let device = InProcess::open(&members, MemberId(0), identity, Some(&SECRET)).unwrap();
         let sessions = device.check().for_epoch(&members).sessions(&members).unwrap();
         assert_eq!(sessions.public_key(), session::public_key(&SECRET));
         assert!(takes(&sessions, &client(1).client_id(), statement, &tag));
@@ -374,7 +374,7 @@ fn every_life_and_epoch_gives_the_same_answer() {
 #[test]
 fn devices_with_keys_of_their_own_have_no_sessions() {
     let members = membership(&device_keys());
-    assert!(Check::signature_of(&members).unwrap().sessions(&members).is_none());
+    assert!(Check::signature(&members).unwrap().sessions(&members).is_none());
 }
 
 /// The answers were computed in Python from the documentation, with its `hmac`, `blake3` and an

@@ -1,10 +1,10 @@
 //! TrInX in this process: the contract, every short story, and the counter that orders.
 
-use crate::trinx_contract::{LIFE, ME, ask, contract, digest};
-use crate::{EPOCH, REPLICAS, SECRET, membership, signing};
+use crate::trinx_contract::{LIFE, ME, MINE, ask, contract, digest};
+use crate::{EPOCH, REPLICAS, SECRET, member, membership, signing};
 use pentarchy_core::counter::{Memory, Position, Refused, Statement, Ui, Usig};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, View};
+use pentarchy_core::ids::{Epoch, Incarnation, MemberId, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_crypto::secret_file::to_hex;
 use pentarchy_crypto::verifier::UsigCheck;
@@ -19,20 +19,20 @@ use pentarchy_trusted::usig::GroupKey;
 use pentarchy_trusted::{DeviceIdentity, OrderCounter, TrinxInProcess};
 use std::collections::HashSet;
 
-fn device(replica: ReplicaId, life: Incarnation) -> TrinxInProcess {
+fn device(member: MemberId, life: Incarnation) -> TrinxInProcess {
     let identity = DeviceIdentity::chosen(life, None);
-    TrinxInProcess::initialise(&SECRET, EPOCH, replica, &identity, 2).expect("a MAC identity")
+    TrinxInProcess::initialise(&SECRET, EPOCH, member, &identity, 2).expect("a MAC identity")
 }
 
 #[test]
 fn in_process_instances_keep_the_contract() {
-    let make = |replica, life| -> Box<dyn Trinx> { Box::new(device(replica, life)) };
+    let make = |member, life| -> Box<dyn Trinx> { Box::new(device(member, life)) };
     contract(&make).unwrap_or_else(|broken| panic!("{broken}"));
 }
 
 #[test]
 fn an_identity_with_a_key_of_its_own_is_not_for_trinx() {
-    let identity = signing(ME, LIFE);
+    let identity = signing(MINE, LIFE);
     assert!(TrinxInProcess::initialise(&SECRET, EPOCH, ME, &identity, 1).is_none());
     let opened = OrderCounter::open(&group(), ME, &identity, Some(&SECRET));
     assert_eq!(opened.err(), Some(BadDevice::WrongKind));
@@ -44,7 +44,7 @@ fn an_identity_with_a_key_of_its_own_is_not_for_trinx() {
 #[test]
 fn a_trusted_mac_says_who_and_moves_nothing() {
     let mut device = device(ME, LIFE);
-    let (by, context) = (InstanceId { replica: ME, number: 1 }, context(&EPOCH));
+    let (by, context) = (InstanceId { member: ME, number: 1 }, context(&EPOCH));
     for of in 0..20 {
         let said = device.certify(1, &trusted_mac(), &digest(of)).unwrap();
         assert!(is_trusted_mac(&said.claim) && device.verify(&context, by, &said, &digest(of)));
@@ -60,7 +60,7 @@ fn a_trusted_mac_says_who_and_moves_nothing() {
 /// the documentation alone (the domain with Python's `blake3`).
 #[test]
 fn a_certificate_is_what_it_always_was() {
-    let id = InstanceId { replica: ME, number: 3 };
+    let id = InstanceId { member: ME, number: 3 };
     let mut instance = Instance::new(EPOCH, id, Incarnation(5), GroupKey::new(&SECRET));
     let digest = Digest(std::array::from_fn(|index| index as u8));
     let asks = [
@@ -74,9 +74,9 @@ fn a_certificate_is_what_it_always_was() {
 }
 
 const KNOWN: [&str; 3] = [
-    "375958374de7ca5f8af31cb05c40c73c3d02e0af6839ea571084e6e3754cb63e",
-    "fe7fe4c3f0fd2200616db431414d22ed2c68b5ee3c07d3fd5fadda9dbe192cc2",
-    "11122b04d9cee5172c7eeeb7e693195c73497e7a5135a66a4d5a3fd3c5cb1047",
+    "ca20fa508ada5856e857baf7cb7b8a0b8d1e25f2cb06728d7f194291ad5a7f70",
+    "47c0784660ba8cf68b5480ecd7ac6ede091ea9cf3ab07c271d51f27ea8193bdd",
+    "ed2bb2a03b24a64c9191c8779dd961f4eb19bf44ce286bb141b3276a0897dca6",
 ];
 
 /// All claims of four counters, whose values, as those before, are small or far apart.
@@ -104,7 +104,7 @@ fn claims() -> impl Iterator<Item = Claim> {
 /// Also of those that no instance would make, as whoever checks is shown them.
 #[test]
 fn no_two_claims_are_sealed_as_the_same_bytes() {
-    let by = InstanceId { replica: ME, number: 3 };
+    let by = InstanceId { member: ME, number: 3 };
     let mut seen = HashSet::new();
     for claim in claims() {
         let statement = statement(&digest(1), by, &claim, &digest(2));
@@ -116,7 +116,7 @@ fn no_two_claims_are_sealed_as_the_same_bytes() {
     let others = [
         statement(&digest(3), by, &claim, &digest(2)),
         statement(&digest(1), by, &claim, &digest(3)),
-        statement(&digest(1), InstanceId { replica: ReplicaId(0), ..by }, &claim, &digest(2)),
+        statement(&digest(1), InstanceId { member: MemberId(0), ..by }, &claim, &digest(2)),
         statement(&digest(1), InstanceId { number: 4, ..by }, &claim, &digest(2)),
         statement(&digest(1), by, &Claim { incarnation: Incarnation(1), ..claim }, &digest(2)),
     ];
@@ -127,9 +127,9 @@ fn group() -> Membership {
     membership(&[[0; 32]; REPLICAS as usize])
 }
 
-fn counter(replica: ReplicaId) -> OrderCounter<TrinxInProcess> {
+fn counter(member: MemberId) -> OrderCounter<TrinxInProcess> {
     let identity = DeviceIdentity::chosen(LIFE, None);
-    OrderCounter::open(&group(), replica, &identity, Some(&SECRET)).expect("a MAC device")
+    OrderCounter::open(&group(), member, &identity, Some(&SECRET)).expect("a MAC device")
 }
 
 fn position(view: u64, index: u64) -> Position {
@@ -154,21 +154,21 @@ fn leaving_names_the_value_before_and_nothing_else_does() {
     for (of, (at, committed)) in (0..).zip(story) {
         let ui = counter.create(at, &digest(of)).unwrap();
         assert_eq!((ui.incarnation, ui.position, ui.committed), (LIFE, at, committed));
-        assert!(counter.verify(ME, &ui, &digest(of)) && !counter.verify(ME, &ui, &digest(99)));
+        assert!(counter.verify(MINE, &ui, &digest(of)) && !counter.verify(MINE, &ui, &digest(99)));
         assert!(!counter.verify(ReplicaId(0), &ui, &digest(of)));
         assert_eq!(counter.create(at, &digest(99)), Err(Refused::Spent));
         assert_eq!(counter.create(at, &digest(of)), Ok(ui));
         for other in [none, position(0, 1), position(0, 7), at, position(9, 9)] {
             let other = Ui { committed: other, ..ui };
-            assert_eq!(counter.verify(ME, &other, &digest(of)), other == ui, "{other:?}");
+            assert_eq!(counter.verify(MINE, &other, &digest(of)), other == ui, "{other:?}");
         }
         said.push(ui);
     }
     // Neither kind passes for the other.
     let as_order = Ui { position: position(1, 7), ..said[2] };
     let as_leaving = Ui { position: position(1, 0), committed: position(0, 7), ..said[1] };
-    assert!(!counter.verify(ME, &as_order, &digest(2)));
-    assert!(!counter.verify(ME, &as_leaving, &digest(1)));
+    assert!(!counter.verify(MINE, &as_order, &digest(2)));
+    assert!(!counter.verify(MINE, &as_leaving, &digest(1)));
 }
 
 /// A host that kept its counter's memory goes on with another one of the same life.
@@ -209,11 +209,11 @@ fn the_order_counter_follows_epochs() {
     let mut counter = counter(ME);
     let old = counter.create(position(3, 3), &digest(1)).unwrap();
     counter.begin_epoch(&later).unwrap();
-    assert!(!counter.verify(ME, &old, &digest(1)));
+    assert!(!counter.verify(MINE, &old, &digest(1)));
     let new = counter.create(position(0, 2), &digest(1)).unwrap();
-    assert!(counter.check().check(ME, &new, &digest(1)));
-    assert!(!self::counter(ME).verify(ME, &new, &digest(1)));
-    assert!(self::counter(ME).check().for_epoch(&later).check(ME, &new, &digest(1)));
+    assert!(counter.check().check(MINE, &new, &digest(1)));
+    assert!(!self::counter(ME).verify(MINE, &new, &digest(1)));
+    assert!(self::counter(ME).check().for_epoch(&later).check(MINE, &new, &digest(1)));
     assert_eq!(counter.begin_epoch(&group()), Err(Refused::Spent));
 }
 
@@ -241,10 +241,10 @@ fn count_for_themselves(mut counters: Vec<Box<dyn Usig>>) {
         counters.iter_mut().map(|counter| counter.create(at, &digest(1)).unwrap()).collect();
     for (number, ui) in (0u8..).zip(&made) {
         assert_eq!(ui.instance.0, number);
-        assert!(counters.iter().all(|counter| counter.verify(ME, ui, &digest(1))));
+        assert!(counters.iter().all(|counter| counter.verify(MINE, ui, &digest(1))));
         for other in (0u8..3).filter(|other| *other != number) {
             let posing = Ui { instance: pentarchy_core::counter::Instance(other), ..*ui };
-            assert!(!counters[0].verify(ME, &posing, &digest(1)), "{number} as {other}");
+            assert!(!counters[0].verify(MINE, &posing, &digest(1)), "{number} as {other}");
         }
     }
 }
@@ -258,32 +258,48 @@ fn each_counter_of_a_replica_begins_an_epoch_for_itself() {
         let old = counters[1].create(position(5, 99), &digest(1)).unwrap();
         let new = counters[0].create(position(0, 2), &digest(2)).unwrap();
         let [before, then] = [group(), later.clone()].map(|of| counter(ME).check().for_epoch(&of));
-        assert!(before.check(ME, &old, &digest(1)) && !then.check(ME, &old, &digest(1)));
-        assert!(then.check(ME, &new, &digest(2)) && !before.check(ME, &new, &digest(2)));
+        assert!(before.check(MINE, &old, &digest(1)) && !then.check(MINE, &old, &digest(1)));
+        assert!(then.check(MINE, &new, &digest(2)) && !before.check(MINE, &new, &digest(2)));
         let stands = |counter: &dyn Usig| counter.memory().map(|memory| memory.last);
         assert_eq!(stands(&*counters[1]), Some(position(5, 99)));
         counters[1].begin_epoch(&later).unwrap();
         assert_eq!(stands(&*counters[1]), Some(Position::default()));
         let new = counters[1].create(position(0, 2), &digest(3)).unwrap();
-        assert!(then.check(ME, &new, &digest(3)) && !before.check(ME, &new, &digest(3)));
+        assert!(then.check(MINE, &new, &digest(3)) && !before.check(MINE, &new, &digest(3)));
         // It holds nobody up who is there already, and nobody who has still to come.
         assert_eq!(stands(&*counters[0]), Some(position(0, 2)));
         assert!(counters[2].create(position(0, 1), &digest(4)).is_ok());
     }
 }
 
+/// A member that stays is believed as the replica that it is in the next configuration.
+#[test]
+fn a_member_is_believed_in_whatever_place_its_configuration_has_it() {
+    for mut counters in three_counters() {
+        let (epoch, members) = (Epoch(EPOCH.epoch.0 + 1), group().members[1..].into());
+        let next = Membership { epoch, members, ..group() };
+        counters[0].begin_epoch(&next).unwrap();
+        let said = counters[0].create(position(0, 2), &digest(1)).unwrap();
+        let elsewhere = counter(member(ReplicaId(2))).check().for_epoch(&next);
+        for (place, is_its) in [(0, true), (1, false), (2, false), (u16::MAX, false)] {
+            assert_eq!(counters[0].verify(ReplicaId(place), &said, &digest(1)), is_its);
+            assert_eq!(elsewhere.check(ReplicaId(place), &said, &digest(1)), is_its);
+        }
+    }
+}
+
 /// What a USIG certifies is no TrInX certificate under the same key, nor the other way round.
 #[test]
 fn the_two_kinds_of_devices_do_not_pass_for_each_other() {
-    let mut usig = crate::devices::mac_device(ME, LIFE);
+    let mut usig = crate::devices::mac_device(MINE, LIFE);
     let mut counter = counter(ME);
     for at in [position(1, 0), position(1, 5)] {
         let theirs = usig.create(at, &digest(1)).unwrap();
         let ours = counter.create(at, &digest(1)).unwrap();
         let zero = Position::default();
         for committed in [theirs.committed, ours.committed, zero] {
-            assert!(!counter.verify(ME, &Ui { committed, ..theirs }, &digest(1)));
-            assert!(!usig.verify(ME, &Ui { committed, ..ours }, &digest(1)));
+            assert!(!counter.verify(MINE, &Ui { committed, ..theirs }, &digest(1)));
+            assert!(!usig.verify(MINE, &Ui { committed, ..ours }, &digest(1)));
         }
     }
 }

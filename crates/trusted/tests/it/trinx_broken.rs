@@ -7,7 +7,7 @@ use crate::{EPOCH, SECRET, in_epoch};
 use hmac::{Hmac, KeyInit, Mac};
 use pentarchy_core::counter::Refused;
 use pentarchy_core::digest::{Digest, EpochId};
-use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId};
+use pentarchy_core::ids::{Epoch, Incarnation, MemberId};
 use pentarchy_trusted::backend::Trinx;
 use pentarchy_trusted::trinx::{
     self, Ask, COUNTERS, Certificate, Certified, Claim, InstanceId, Kind, Memory, Reading, Value,
@@ -43,7 +43,7 @@ enum Bug {
     AnyInstance,
     /// Leaves the instance out of what it seals.
     SealsNoInstance,
-    /// Leaves the replica out of what it seals.
+    /// Leaves the member out of what it seals.
     SealsNoReplica,
     /// Leaves its life out of what it seals.
     SealsNoLife,
@@ -107,7 +107,7 @@ struct Counters {
 /// The reference once more, written independently and with a place for each bug.
 struct Mutant {
     bug: Bug,
-    replica: ReplicaId,
+    member: MemberId,
     incarnation: Incarnation,
     instances: [Counters; 2],
 }
@@ -118,15 +118,15 @@ fn fresh(epoch: EpochId) -> Counters {
 }
 
 impl Mutant {
-    fn new(bug: Bug, replica: ReplicaId, incarnation: Incarnation) -> Self {
-        Self { bug, replica, incarnation, instances: [fresh(EPOCH), fresh(EPOCH)] }
+    fn new(bug: Bug, member: MemberId, incarnation: Incarnation) -> Self {
+        Self { bug, member, incarnation, instances: [fresh(EPOCH), fresh(EPOCH)] }
     }
 
     fn seal(&self, context: &Digest, by: InstanceId, claim: &Claim, digest: &Digest) -> [u8; 32] {
         let (mut by, mut claim, mut context) = (by, *claim, *context);
         match self.bug {
             Bug::SealsNoInstance => by.number = 0,
-            Bug::SealsNoReplica => by.replica = ReplicaId(0),
+            Bug::SealsNoReplica => by.member = MemberId(0),
             Bug::SealsNoLife => claim.incarnation = Incarnation(0),
             Bug::SealsNoKind => claim.kind = Kind::Continuing,
             Bug::SealsNoPrevious => {
@@ -157,7 +157,7 @@ impl Mutant {
         };
         let readings = std::array::from_fn(reading);
         let claim = Claim { incarnation: self.incarnation, kind: it.ask.kind, readings };
-        let by = InstanceId { replica: self.replica, number };
+        let by = InstanceId { member: self.member, number };
         let of = if self.bug == Bug::SealsEpochOfFirst { 0 } else { usize::from(number) };
         let epoch = self.instances.get(of).map_or(EPOCH, |own| own.epoch);
         let context = trinx::context(&epoch);
@@ -305,7 +305,7 @@ impl Trinx for Mutant {
 
 /// The law, and what was seen.
 fn broken_by(bug: Bug) -> Option<Broken> {
-    let make = |replica, life| -> Box<dyn Trinx> { Box::new(Mutant::new(bug, replica, life)) };
+    let make = |member, life| -> Box<dyn Trinx> { Box::new(Mutant::new(bug, member, life)) };
     contract(&make).err()
 }
 
@@ -378,8 +378,8 @@ fn every_bug_of_a_trinx_is_found_by_the_law_that_is_there_for_it() {
 #[test]
 fn bugs_are_found_through_mailboxes_as_well() {
     let broken_by = |bug| {
-        let make = |replica, life| -> Box<dyn Trinx> {
-            Box::new(behind_mailboxes(Mutant::new(bug, replica, life)))
+        let make = |member, life| -> Box<dyn Trinx> {
+            Box::new(behind_mailboxes(Mutant::new(bug, member, life)))
         };
         contract(&make).err()
     };

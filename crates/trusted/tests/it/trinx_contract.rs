@@ -5,7 +5,7 @@ use crate::contract::Broken;
 use crate::{EPOCH, in_epoch};
 use pentarchy_core::counter::Refused;
 use pentarchy_core::digest::{Digest, EpochId};
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId};
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, ReplicaId};
 use pentarchy_trusted::backend::Trinx;
 use pentarchy_trusted::trinx::{
     Ask, COUNTERS, Certificate, Claim, InstanceId, Kind, Memory, Reading, Value, context,
@@ -14,7 +14,7 @@ use pentarchy_trusted::usig::REPEATABLE;
 
 /// Makes the device of a replica in one life, with two instances. Devices of one factory belong to
 /// one group.
-pub type Factory<'a> = &'a dyn Fn(ReplicaId, Incarnation) -> Box<dyn Trinx>;
+pub type Factory<'a> = &'a dyn Fn(MemberId, Incarnation) -> Box<dyn Trinx>;
 
 type Verdict = Result<(), String>;
 type Law = fn(Factory) -> Verdict;
@@ -38,7 +38,9 @@ pub fn contract(make: Factory) -> Result<(), Broken> {
     LAWS.iter().try_for_each(|(law, check)| check(make).map_err(|what| Broken(law, what)))
 }
 
-pub const ME: ReplicaId = ReplicaId(1);
+pub const ME: MemberId = MemberId(1);
+/// Which replica that is.
+pub const MINE: ReplicaId = ReplicaId(1);
 /// The same epoch under another configuration.
 pub const CHANGED: EpochId = EpochId { configuration: Digest([9; 32]), ..EPOCH };
 
@@ -85,7 +87,7 @@ fn grant(
 
 /// Whether this instance of the replica is believed in this epoch.
 fn believes(device: &dyn Trinx, epoch: Epoch, number: u16, said: &Certificate, of: u64) -> bool {
-    let by = InstanceId { replica: ME, number };
+    let by = InstanceId { member: ME, number };
     device.verify(&context(&in_epoch(epoch)), by, said, &digest(of))
 }
 
@@ -218,8 +220,8 @@ fn repetition(make: Factory) -> Verdict {
 
 fn binding(make: Factory) -> Verdict {
     let mut device = make(ME, LIFE);
-    let other = make(ReplicaId(0), LIFE);
-    let by = InstanceId { replica: ME, number: 0 };
+    let other = make(MemberId(0), LIFE);
+    let by = InstanceId { member: ME, number: 0 };
     let here = context(&EPOCH);
     grant(&mut *device, Independent, &[(0, 4, 0)], 1)?;
     let said = [
@@ -228,10 +230,10 @@ fn binding(make: Factory) -> Verdict {
     ];
     for said in said {
         hold(other.verify(&here, by, &said, &digest(2)), || "others cannot check".to_owned())?;
-        for replica in [0, 2, u16::MAX].map(ReplicaId) {
-            let by = InstanceId { replica, number: 0 };
+        for member in [0, 2, u32::MAX].map(MemberId) {
+            let by = InstanceId { member, number: 0 };
             let holds = other.verify(&here, by, &said, &digest(2));
-            hold(!holds, || format!("verifies for {replica}"))?;
+            hold(!holds, || format!("verifies for {member}"))?;
         }
         let holds = other.verify(&here, by, &said, &digest(3));
         hold(!holds, || "verifies for another digest".to_owned())?;
@@ -337,7 +339,7 @@ fn epochs(make: Factory) -> Verdict {
 
 /// The first instance, which stands at 2, goes over to a later epoch under another configuration.
 fn changes_configuration(device: &mut dyn Trinx, to: EpochId) -> Verdict {
-    let (before, by) = (Epoch(to.epoch.0 - 1), InstanceId { replica: ME, number: 0 });
+    let (before, by) = (Epoch(to.epoch.0 - 1), InstanceId { member: ME, number: 0 });
     let old = device.certify(0, &ask(Independent, &[(0, 3)]), &digest(3));
     let old = old.map_err(|error| error.to_string())?;
     let begun = device.begin_epoch(0, &to);

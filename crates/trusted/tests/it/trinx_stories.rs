@@ -21,7 +21,7 @@ struct Step {
 }
 
 fn fresh() -> Instance {
-    let id = InstanceId { replica: ME, number: 0 };
+    let id = InstanceId { member: ME, number: 0 };
     Instance::new(EPOCH, id, LIFE, GroupKey::new(&SECRET))
 }
 

@@ -7,7 +7,7 @@ use crate::network::{Group, Network, round, until};
 use crate::pillars::mailbox::{Bells, SAID_MESSAGES, TOLD_MESSAGES};
 use bytes::Bytes;
 use pentarchy_core::erased::CoreEffect;
-use pentarchy_core::ids::{Epoch, ReplicaId, Slot};
+use pentarchy_core::ids::{Epoch, MemberId, ReplicaId, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::ports::replica::{Input, pillar};
@@ -43,7 +43,7 @@ impl Bench {
     }
 
     /// That of the second member dials the first. Gives the first one's listener too.
-    fn of(member: u16, options: Options) -> (Self, TcpListener) {
+    fn of(member: u32, options: Options) -> (Self, TcpListener) {
         let (group, listener) = Group::new();
         let network = group.of_pillar(0, member);
         let incarnation = group.membership.members[0].incarnation;
@@ -95,7 +95,7 @@ impl Bench {
     /// Has the pillar look at what its peer says, if it does soon.
     fn is_heard(&mut self, theirs: &mut Network) -> bool {
         let before = self.heard();
-        let other = ReplicaId(1 - theirs.peers.me.0);
+        let other = MemberId(1 - theirs.peers.me.0);
         theirs.send_peer(other, "test", |to| to.array(&[PROTOCOL; 5]));
         theirs.flush(0);
         (0..20).for_each(|_| self.pillar.round().unwrap());

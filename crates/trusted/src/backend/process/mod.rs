@@ -26,7 +26,7 @@ use crate::trinx as trinx_device;
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Refused, Ui};
 use pentarchy_core::digest::{Digest, EpochId};
-use pentarchy_core::ids::{Incarnation, ReplicaId};
+use pentarchy_core::ids::{Incarnation, MemberId};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::verifier::{SessionCheck, TaggedRequest};
 use pentarchy_mailbox::{Asker, BYTES_MAX, MAILBOX_WORDS, Memory};
@@ -117,7 +117,7 @@ impl CounterProcess {
         mut program: Command,
         device: Device,
         epoch: EpochId,
-        replica: ReplicaId,
+        member: MemberId,
         identity: &DeviceIdentity,
     ) -> Result<Arc<Self>, BadProcess> {
         if identity.seed().is_some() {
@@ -128,7 +128,7 @@ impl CounterProcess {
         let incarnation = identity.incarnation();
         let life = (instances(device), incarnation);
         let process = Self::over(memory, Some(child), life, ANSWER_LIMIT);
-        let whose = Initialise { device, epoch, replica, incarnation };
+        let whose = Initialise { device, epoch, member, incarnation };
         match process.ask(0, &Question::Initialise(whose)) {
             Ok(Answer::Done) => Ok(Arc::new(process)),
             _ => Err(BadProcess::Silent),
@@ -243,8 +243,8 @@ impl CounterProcess {
         self.check(&Question::CheckTrinx(*context, by, certificate, *digest))
     }
 
-    fn check_usig(&self, context: &Digest, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
-        self.check(&Question::CheckUsig(*context, replica, *ui, *digest))
+    fn check_usig(&self, context: &Digest, member: MemberId, ui: &Ui, digest: &Digest) -> bool {
+        self.check(&Question::CheckUsig(*context, member, *ui, *digest))
     }
 
     /// The public key with which this group's clients agree on keys with its devices.

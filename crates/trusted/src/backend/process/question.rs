@@ -4,7 +4,7 @@
 use crate::trinx::{self, Ask, COUNTERS, Certified, Claim, InstanceId, Kind, Reading, Value};
 use pentarchy_core::counter::{Memory, Position, REPEATABLE, Refused, Ui};
 use pentarchy_core::digest::{Digest, EpochId};
-use pentarchy_core::ids::{ClientId, Incarnation, ReplicaId};
+use pentarchy_core::ids::{ClientId, Incarnation, MemberId};
 use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 use pentarchy_crypto::session::Tag;
 
@@ -29,8 +29,8 @@ pub enum Question {
     RestoreUsig(Memory),
     /// [`super::super::Trinx::verify`], in this context ([`trinx::context`]).
     CheckTrinx(Digest, InstanceId, trinx::Certificate, Digest),
-    /// Whether a replica's USIG gave an identifier in this context ([`crate::usig::context_of`]).
-    CheckUsig(Digest, ReplicaId, Ui, Digest),
+    /// Whether a member's USIG gave an identifier in this context ([`crate::usig::context_of`]).
+    CheckUsig(Digest, MemberId, Ui, Digest),
     /// Whether a client tagged a statement.
     CheckTag(ClientId, Digest, Tag),
     /// The public key with which clients agree on keys.
@@ -45,7 +45,7 @@ pub struct Initialise {
     /// The epoch in which it begins, of which group, under which configuration.
     pub epoch: EpochId,
     /// Whose.
-    pub replica: ReplicaId,
+    pub member: MemberId,
     /// Its life. Whoever says it answers for no other device having it.
     pub incarnation: Incarnation,
 }
@@ -103,9 +103,9 @@ impl Wire for Question {
                 certificate.encode(to);
                 digest.encode(to);
             }
-            Self::CheckUsig(context, replica, ui, digest) => {
+            Self::CheckUsig(context, member, ui, digest) => {
                 tagged(to, 9, context);
-                replica.encode(to);
+                member.encode(to);
                 ui.encode(to);
                 digest.encode(to);
             }
@@ -134,8 +134,8 @@ impl Wire for Question {
                 Self::CheckTrinx(context, by, certificate, Digest::decode(from)?)
             }
             9 => {
-                let (context, replica) = (Digest::decode(from)?, ReplicaId::decode(from)?);
-                Self::CheckUsig(context, replica, Ui::decode(from)?, Digest::decode(from)?)
+                let (context, member) = (Digest::decode(from)?, MemberId::decode(from)?);
+                Self::CheckUsig(context, member, Ui::decode(from)?, Digest::decode(from)?)
             }
             10 => {
                 let (client, statement) = (ClientId::decode(from)?, Digest::decode(from)?);
@@ -199,7 +199,7 @@ impl Wire for Initialise {
             Device::Trinx(instances) => instances,
         });
         self.epoch.encode(to);
-        self.replica.encode(to);
+        self.member.encode(to);
         self.incarnation.encode(to);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -209,8 +209,8 @@ impl Wire for Initialise {
             _ => return Err(Malformed),
         };
         let epoch = EpochId::decode(from)?;
-        let (replica, incarnation) = (ReplicaId::decode(from)?, Incarnation::decode(from)?);
-        Ok(Self { device, epoch, replica, incarnation })
+        let (member, incarnation) = (MemberId::decode(from)?, Incarnation::decode(from)?);
+        Ok(Self { device, epoch, member, incarnation })
     }
 }
 
@@ -225,11 +225,11 @@ impl Wire for Value {
 
 impl Wire for InstanceId {
     fn encode(&self, to: &mut Writer) {
-        self.replica.encode(to);
+        self.member.encode(to);
         to.u16(self.number);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { replica: ReplicaId::decode(from)?, number: from.u16()? })
+        Ok(Self { member: MemberId::decode(from)?, number: from.u16()? })
     }
 }
 

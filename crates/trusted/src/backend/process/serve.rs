@@ -9,7 +9,6 @@ use super::question::{Answer, Device, Initialise, Question};
 use super::{CHECK_MAILBOXES, instances, words};
 use crate::backend::Trinx;
 use crate::backend::trinx_in_process::TrinxInProcess;
-use crate::check::Check;
 use crate::session::Sessions;
 use crate::trinx;
 use crate::usig::{self, GroupKey};
@@ -140,13 +139,13 @@ impl Desk {
         let instance = |number| match whose.device {
             Device::Usig => Serving::Usig(Box::new(usig::Device::new(
                 whose.epoch,
-                whose.replica,
+                whose.member,
                 whose.incarnation,
                 usig::Key::Group(key.clone()),
             ))),
             Device::Trinx(_) => {
-                let Initialise { epoch, replica, incarnation, .. } = *whose;
-                let one = TrinxInProcess::one(&key, epoch, replica, incarnation, number);
+                let Initialise { epoch, member, incarnation, .. } = *whose;
+                let one = TrinxInProcess::one(&key, epoch, member, incarnation, number);
                 Serving::Trinx(Box::new(one), number)
             }
         };
@@ -235,8 +234,8 @@ impl Checks {
             Question::CheckTrinx(context, by, certificate, digest) => {
                 Answer::Is(trinx::is_certified(&self.key, context, *by, certificate, digest))
             }
-            Question::CheckUsig(context, replica, ui, digest) => {
-                Answer::Is(Check::under(&self.key, *context).check(*replica, ui, digest))
+            Question::CheckUsig(context, member, ui, digest) => {
+                Answer::Is(usig::is_certified(&self.key, context, *member, ui, digest))
             }
             Question::CheckTag(client, statement, tag) => {
                 let request = TaggedRequest { client, statement: *statement, tag };

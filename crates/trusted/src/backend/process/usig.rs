@@ -2,6 +2,7 @@
 
 use super::CounterProcess;
 use super::question::{Answer, Question};
+use crate::scope::Scope;
 use crate::usig;
 use pentarchy_core::counter::{Certificate, Instance, Memory, Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
@@ -82,12 +83,12 @@ impl Usig for UsigProcess {
 #[derive(Debug)]
 pub struct ApartCheck {
     process: Arc<CounterProcess>,
-    context: Digest,
+    scope: Scope,
 }
 
 impl ApartCheck {
     fn new(process: Arc<CounterProcess>, membership: &Membership) -> Self {
-        Self { process, context: usig::context_of(&membership.epoch_id()) }
+        Self { process, scope: Scope::new(usig::context_of(&membership.epoch_id()), membership) }
     }
 
     /// The same for a later epoch of the group.
@@ -101,7 +102,9 @@ impl UsigCheck for ApartCheck {
     fn check(&self, replica: ReplicaId, ui: &Ui, digest: &Digest) -> bool {
         // There is one in each replica, so no seal names it.
         ui.instance == Instance::FIRST
-            && self.process.check_usig(&self.context, replica, ui, digest)
+            && self.scope.member(replica).is_some_and(|member| {
+                self.process.check_usig(&self.scope.context, member, ui, digest)
+            })
     }
 
     fn is_apart(&self) -> bool {

@@ -1,0 +1,199 @@
+//! The group goes on with other members, or with some of them elsewhere.
+
+use super::Network;
+use super::resolving::Resolving;
+use crate::peers::PeerState;
+use pentarchy_core::ids::MemberId;
+use pentarchy_core::membership::Membership;
+use tracing::{info, warn};
+
+impl Network {
+    /// From now on there are links to these members alone, at the addresses that their
+    /// configuration names; of the first configuration, each replica knows the addresses from its
+    /// own file. A link that is there stays, although its other end may have moved.
+    pub fn begin_configuration(&mut self, membership: &Membership, now_ms: u64) {
+        for id in self.peers.leavers(membership) {
+            info!(peer = id.0, "is a member of the group no more");
+            if let Some(token) = self.token_of_any(id) {
+                self.close(token, now_ms, "no member any more");
+            }
+            self.peers.remove(id);
+        }
+        for member in membership.members.iter() {
+            if self.peers.get(member.id).is_none() && !self.peers.add(member, now_ms) {
+                warn!(peer = member.id.0, "the key of this member is not usable");
+            }
+        }
+        let stated = membership.stated.as_deref().filter(|stated| stated.number > 0);
+        let entries = stated.into_iter().flat_map(|stated| &stated.members);
+        let (me, mut names) = (self.peers.me, Vec::new());
+        for entry in entries.filter(|entry| entry.id != me) {
+            match entry.address.parse() {
+                Ok(address) => self.peers.moved(entry.id, address, now_ms),
+                Err(_) => names.push((entry.id, entry.address.clone())),
+            }
+        }
+        self.resolving = (!names.is_empty()).then(|| Resolving::start(names)).and_then(|started| {
+            started.inspect_err(|error| warn!(%error, "cannot look up where members are")).ok()
+        });
+    }
+
+    /// Takes the addresses that were looked up.
+    pub(super) fn take_addresses(&mut self, now_ms: u64) {
+        let Some(resolving) = &self.resolving else { return };
+        for (id, address) in resolving.found() {
+            info!(peer = id.0, %address, "found where this member is");
+            self.peers.moved(id, address, now_ms);
+        }
+    }
+
+    /// The token of a peer's connection, or of the attempt at one.
+    fn token_of_any(&self, id: MemberId) -> Option<usize> {
+        match self.peers.get(id)?.state {
+            PeerState::Up { token } | PeerState::Dialled { token, .. } => Some(token),
+            PeerState::Awaited | PeerState::Down { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::HostLimits;
+    use crate::network::{Group, Sender, round, until};
+    use crate::peers::Peers;
+    use bytes::Bytes;
+    use pentarchy_core::configuration::{
+        Administrators, Configuration, Facts, MemberEntry, RequestMeans,
+    };
+    use pentarchy_core::ids::{GroupId, Incarnation, Node};
+    use pentarchy_core::membership::{Life, PillarConfig};
+    use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
+    use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
+
+    /// A later configuration with these of the group's members, who are at this address.
+    fn later(group: &Group, members: &[u32], address: &str) -> Membership {
+        let entry = |id: &u32| MemberEntry {
+            id: MemberId(*id),
+            identity: group.keys[*id as usize].public(),
+            signing: group.keys[*id as usize].public(),
+            address: address.to_owned(),
+        };
+        let configuration = Configuration {
+            group: GroupId([5; 16]),
+            number: 1,
+            protocol: "none".to_owned(),
+            facts: Facts {
+                fault_model: FaultModel::Hybrid,
+                group_size: Count::per_fault_and_one(2),
+                quorum: QuorumRule::Majority,
+                replies: Count::per_fault_and_one(1),
+                reads: ReadRule::All,
+                pillars: false,
+                speculative: false,
+                replies_itself: false,
+                authority: Authority::Members,
+                counter: None,
+            },
+            f: 0,
+            lane: PillarConfig::default(),
+            tuning: Tuning::default(),
+            requests: RequestMeans::Signature,
+            secret: None,
+            administrators: Administrators::default(),
+            members: members.iter().map(entry).collect(),
+            next_member: MemberId(2),
+        };
+        configuration.begin(&vec![Life::mac(Incarnation(1)); members.len()])
+    }
+
+    /// A replica that only dials.
+    fn dialler(group: &Group, peers: Peers) -> Network {
+        Network::closed(group.identity(1), HostLimits::default(), peers).unwrap()
+    }
+
+    fn is_connected(network: &Network) -> bool {
+        network.peers.connected().count() == 1
+    }
+
+    #[test]
+    fn who_leaves_is_hung_up_on_and_not_let_in_again() {
+        let (group, listener) = Group::new();
+        let mut mine = group.acceptor(listener, 0);
+        let mut theirs = dialler(&group, group.peers(1));
+        until(|now_ms| {
+            round(&mut theirs, now_ms);
+            round(&mut mine, now_ms);
+            is_connected(&mine) && is_connected(&theirs)
+        });
+        let stays = later(&group, &[0, 1], "127.0.0.1:1");
+        mine.begin_configuration(&stays, 0);
+        assert!(is_connected(&mine), "a link to one that stays is left alone");
+        mine.take_link_changes();
+
+        mine.begin_configuration(&later(&group, &[0], "127.0.0.1:1"), 0);
+        assert!(!is_connected(&mine) && mine.peers.get(MemberId(1)).is_none());
+        assert_eq!(mine.take_link_changes(), [(Node::Member(MemberId(1)), false)]);
+        let refused = mine.counters.hellos_refused;
+        until(|now_ms| {
+            round(&mut theirs, now_ms);
+            round(&mut mine, now_ms);
+            mine.counters.hellos_refused > refused
+        });
+        assert!(!is_connected(&mine));
+    }
+
+    #[test]
+    fn who_comes_is_dialled_where_its_configuration_says() {
+        let (group, listener) = Group::new();
+        let address = listener.local_addr().unwrap().to_string();
+        let mut theirs = group.acceptor(listener, 0);
+        let alone = later(&group, &[1], "127.0.0.1:1");
+        let alone = Peers::new(MemberId(1), &alone, &["127.0.0.1:1".parse().unwrap()]).unwrap();
+        let mut mine = dialler(&group, alone);
+        assert_eq!(mine.peers.next_ms(), None, "there is nobody to dial");
+        mine.begin_configuration(&later(&group, &[0, 1], &address), 5);
+        assert_eq!(mine.peers.next_ms(), Some(5));
+        let mut heard = Vec::new();
+        until(|now_ms| {
+            round(&mut mine, now_ms + 5);
+            mine.send_peer(MemberId(0), "test", |to| to.u8(7));
+            heard.extend(round(&mut theirs, now_ms));
+            !heard.is_empty()
+        });
+        assert_eq!(heard[0], (Some(Sender::Peer(MemberId(1))), Bytes::from_static(&[7])));
+    }
+
+    #[test]
+    fn who_moves_is_dialled_at_its_new_place_at_once() {
+        let (group, listener) = Group::new();
+        let address = listener.local_addr().unwrap().to_string();
+        let mut theirs = group.acceptor(listener, 0);
+        let mut mine = dialler(&group, group.peers(1));
+        mine.begin_configuration(&later(&group, &[0, 1], "127.0.0.1:1"), 0);
+        // It tries again and again, less and less often.
+        (0..5).for_each(|_| mine.peers.down(MemberId(0), 1_000_000));
+        assert!(mine.peers.next_ms() > Some(1_000_000));
+        mine.begin_configuration(&later(&group, &[0, 1], &address), 0);
+        assert_eq!(mine.peers.next_ms(), Some(0));
+        until(|now_ms| {
+            round(&mut mine, now_ms);
+            round(&mut theirs, now_ms);
+            is_connected(&mine) && is_connected(&theirs)
+        });
+    }
+
+    #[test]
+    fn a_name_is_looked_up_on_another_thread() {
+        let (group, _listener) = Group::new();
+        let mut mine = dialler(&group, group.peers(1));
+        let known = mine.peers.get(MemberId(0)).unwrap().address;
+        mine.begin_configuration(&later(&group, &[0, 1], "localhost:7"), 0);
+        assert_eq!(mine.peers.get(MemberId(0)).unwrap().address, known, "until it is found");
+        until(|now_ms| {
+            mine.take_addresses(now_ms);
+            mine.peers.get(MemberId(0)).unwrap().address.is_some_and(|it| it.port() == 7)
+        });
+        assert!(mine.peers.get(MemberId(0)).unwrap().address.unwrap().ip().is_loopback());
+    }
+}
