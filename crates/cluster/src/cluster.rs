@@ -1,5 +1,6 @@
 //! A whole cluster inside one process, for examples, tests and programs that embed one.
 
+use crate::administration::Administrator;
 use crate::config::Durability;
 use crate::data::DataFolder;
 use crate::generate::{GroupOptions, NewCluster, ReplicaSecrets};
@@ -10,6 +11,7 @@ use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
+use pentarchy_crypto::signing_keys::SharedSigningKeys;
 use pentarchy_crypto::verifier::RequestMode;
 use pentarchy_replica::fault::{Fault, FaultSwitch};
 use pentarchy_replica::{Fatal, Listen, Running, StatusReport, Storage, Watch};
@@ -27,6 +29,8 @@ pub struct LocalCluster {
     config: crate::config::ClusterConfig,
     addresses: Vec<SocketAddr>,
     keys: Vec<KeyPair>,
+    signing: Vec<SharedSigningKeys>,
+    administrator_keys: Vec<KeyPair>,
     group_secret: GroupSecret,
     faults: Vec<FaultSwitch>,
     /// Where the replicas keep what they say, if they do.
@@ -120,10 +124,11 @@ impl Builder {
         let listeners = (0..n).map(bind).collect::<std::io::Result<Vec<_>>>()?;
         let address = |listener: &TcpListener| Ok(listener.local_addr()?.to_string());
         let addresses = listeners.iter().map(address).collect::<std::io::Result<Vec<_>>>()?;
-        let NewCluster { config, replicas, group_secret, .. } =
+        let NewCluster { config, replicas, group_secret, administrator_keys, .. } =
             NewCluster::generate(&addresses, &self.options);
         let addresses = node::addresses(&config)?;
         let keys = replicas.iter().map(|secrets| secrets.key.clone()).collect();
+        let signing = replicas.iter().map(|secrets| secrets.signing.clone()).collect();
         let (data, cold_state) = (self.data, self.cold_state);
         let running = Vec::with_capacity(n);
         let faults = (0..n).map(|_| FaultSwitch::default()).collect();
@@ -131,6 +136,8 @@ impl Builder {
             config,
             addresses,
             keys,
+            signing,
+            administrator_keys,
             group_secret,
             faults,
             data,
@@ -168,6 +175,15 @@ impl LocalCluster {
         node::connect(&self.config, KeyPair::generate())
     }
 
+    /// The administrators of the cluster, connected.
+    ///
+    /// # Errors
+    /// [`StartError`] if the system refuses.
+    pub fn administrators(&self) -> Result<Vec<Administrator>, StartError> {
+        let keys = self.administrator_keys.iter().cloned();
+        keys.map(|keys| Administrator::connect(&self.config, keys)).collect()
+    }
+
     /// The first life of a device, in a data folder if there is to be one.
     fn begin(&self, id: u16, device: DeviceIdentity) -> Result<Kept, StartError> {
         let Some(folder) = self.folder(id) else { return Ok((device, None)) };
@@ -194,7 +210,9 @@ impl LocalCluster {
         service: Box<dyn Service>,
     ) -> Result<(Running, Watch), StartError> {
         let trusted = Trusted::Here(self.group_secret.clone());
-        let secrets = ReplicaSecrets { key: self.keys[usize::from(id)].clone(), device };
+        let of = usize::from(id);
+        let (key, signing) = (self.keys[of].clone(), self.signing[of].clone());
+        let secrets = ReplicaSecrets { key, signing, device };
         let taken = Taken { secrets, trusted, storage, states: None };
         let addresses = self.addresses.clone();
         let replica = node::replica(&self.config, id, taken, addresses, listen, service)?;

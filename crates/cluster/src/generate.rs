@@ -5,10 +5,12 @@ use crate::config::usual_timeouts;
 use crate::config::{Admission, ClusterConfig, CounterPlace, Durability, LOG_MIB};
 use crate::error::ConfigError;
 use crate::files;
+use pentarchy_core::configuration::Administrators;
 use pentarchy_core::ids::GroupId;
 use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
+use pentarchy_crypto::signing_keys::{SharedSigningKeys, SigningKeys};
 use pentarchy_crypto::verifier::RequestMode;
 use pentarchy_protocols::DEFAULT;
 use pentarchy_trusted::{DeviceIdentity, session};
@@ -35,11 +37,14 @@ pub struct GroupOptions {
     pub closed: bool,
     /// Gateways to make a key for, each its own.
     pub gateways: usize,
+    /// Administrators to make a key for, each its own. More than half of them together may change
+    /// the group.
+    pub administrators: usize,
 }
 
 impl Default for GroupOptions {
     /// The default protocol, one fault, signatures, state in memory, open to every client, one
-    /// gateway.
+    /// gateway, one administrator.
     fn default() -> Self {
         Self {
             protocol: DEFAULT.rules.name.to_owned(),
@@ -51,6 +56,7 @@ impl Default for GroupOptions {
             timeouts: usual_timeouts(),
             closed: false,
             gateways: 1,
+            administrators: 1,
         }
     }
 }
@@ -60,6 +66,8 @@ impl Default for GroupOptions {
 pub struct ReplicaSecrets {
     /// Its key.
     pub key: KeyPair,
+    /// The keys by which it signs.
+    pub signing: SharedSigningKeys,
     /// The one life of its trusted device.
     pub device: DeviceIdentity,
 }
@@ -78,6 +86,8 @@ pub struct NewCluster {
     /// One for each Redis gateway: two that share a key are one client to the replicas and disturb
     /// each other.
     pub gateway_keys: Vec<KeyPair>,
+    /// One for each administrator.
+    pub administrator_keys: Vec<KeyPair>,
 }
 
 impl NewCluster {
@@ -89,6 +99,15 @@ impl NewCluster {
             addresses.iter().map(|_| ReplicaSecrets::generate()).collect();
         let client_key = KeyPair::generate();
         let gateway_keys: Vec<_> = (0..options.gateways).map(|_| KeyPair::generate()).collect();
+        let administrator_keys: Vec<_> =
+            (0..options.administrators).map(|_| KeyPair::generate()).collect();
+        let administrators = match administrator_keys.len() {
+            0 => Administrators::default(),
+            many => Administrators {
+                threshold: (many / 2 + 1) as u8,
+                keys: administrator_keys.iter().map(KeyPair::public).collect(),
+            },
+        };
         let entries = addresses.iter().zip(&replicas).map(|(address, secrets)| ReplicaEntry {
             address: address.clone(),
             key: secrets.key.public(),
@@ -121,13 +140,15 @@ impl NewCluster {
             timeouts: options.timeouts,
             tuning: Tuning::default(),
             admission,
+            administrators,
             replicas: entries.collect(),
         };
-        Self { config, replicas, group_secret, client_key, gateway_keys }
+        Self { config, replicas, group_secret, client_key, gateway_keys, administrator_keys }
     }
 
-    /// Writes one folder of secrets for each replica, `client.key`, `gateway-1.key` and so on, and
-    /// `cluster.toml` last: where it is, all is there. Overwrites nothing.
+    /// Writes one folder of secrets for each replica, `client.key`, `gateway-1.key` and so on,
+    /// `admin-1.key` and so on, and `cluster.toml` last: where it is, all is there. Overwrites
+    /// nothing.
     ///
     /// # Errors
     /// [`ConfigError`] naming the file or folder that could not be made.
@@ -135,6 +156,9 @@ impl NewCluster {
         self.client_key.save(&root.join("client.key"))?;
         for (number, key) in (1..).zip(&self.gateway_keys) {
             key.save(&root.join(gateway_key_name(number)))?;
+        }
+        for (number, key) in (1..).zip(&self.administrator_keys) {
+            key.save(&root.join(administrator_key_name(number)))?;
         }
         for (id, secrets) in self.replicas.iter().enumerate() {
             let folder = root.join(format!("replica-{id}"));
@@ -153,8 +177,16 @@ pub fn gateway_key_name(number: usize) -> String {
     format!("gateway-{number}.key")
 }
 
+/// The file with the key of an administrator, counted from 1.
+#[must_use]
+pub fn administrator_key_name(number: usize) -> String {
+    format!("admin-{number}.key")
+}
+
 impl ReplicaSecrets {
     fn generate() -> Self {
-        Self { key: KeyPair::generate(), device: DeviceIdentity::generate_mac() }
+        let key = KeyPair::generate();
+        let signing = SigningKeys::in_memory(key.clone());
+        Self { key, signing, device: DeviceIdentity::generate_mac() }
     }
 }

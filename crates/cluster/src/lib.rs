@@ -8,10 +8,12 @@
 //! | [`data`], [`files`] | what a replica keeps on disk; private files and folders |
 //! | [`node`] | from configuration and keys to a replica or a client |
 //! | [`cluster`] | all replicas in this process |
+//! | [`administration`] | how a group that runs is changed |
 //! | [`protocols`] | the protocols that can be run |
 
 #![forbid(unsafe_code)]
 
+pub mod administration;
 pub mod cluster;
 pub mod config;
 pub mod data;

@@ -183,13 +183,14 @@ fn lock(marker: &File) -> Result<(), TryLockError> {
 
 const RUNNING: &str = "cluster.json";
 const STOPPED: &str = "stopped.json";
-const OWN_FILES: [&str; 8] = [
+const OWN_FILES: [&str; 9] = [
     RUNNING,
     STOPPED,
     "cluster.json.new",
     "cluster.toml",
     "client.key",
     "gateway-1.key",
+    "admin-1.key",
     "gateway.log",
     "gateway.log.1",
 ];

@@ -14,7 +14,7 @@ use crate::configuration::Configuration;
 use crate::digest::{Digest, Hasher};
 use crate::epochs::Admission;
 use crate::ids::{ClientId, Epoch, MemberId, Millis};
-use crate::limits::REPLICAS_MAX;
+use crate::limits::{ADMINISTRATORS_MAX, REPLICAS_MAX};
 use crate::membership::Life;
 use crate::mutant;
 use crate::request::{Envelope, Request};
@@ -183,6 +183,88 @@ pub enum Petition {
     Withdraw(Withdrawal),
     /// Of a member of the pending configuration.
     Ready(Ready),
+    /// Of an administrator: how the group is. The result is a [`Shown`].
+    Show,
+}
+
+/// How a group is, as an administrator is shown it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shown {
+    /// The epoch in which this was ordered.
+    pub epoch: Epoch,
+    /// The agreed time at which it was.
+    pub time: Millis,
+    /// The present configuration.
+    pub configuration: Configuration,
+    /// How often what administrators had proposed for it was withdrawn.
+    pub withdrawn: u32,
+    /// The change that waits for its members.
+    pub pending: Option<Awaiting>,
+    /// What administrators have proposed, and too few others with them.
+    pub proposed: Vec<Proposed>,
+}
+
+/// A change that waits for its members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Awaiting {
+    /// The change.
+    pub change: Change,
+    /// The members that are ready.
+    pub ready: Vec<MemberId>,
+}
+
+/// A change that waits for other administrators.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Proposed {
+    /// The change.
+    pub change: Change,
+    /// The administrators that proposed it.
+    pub by: Vec<ClientId>,
+}
+
+impl Wire for Awaiting {
+    fn encode(&self, to: &mut Writer) {
+        self.change.encode(to);
+        to.sequence(&self.ready);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { change: Change::decode(from)?, ready: from.sequence(REPLICAS_MAX)? })
+    }
+}
+
+impl Wire for Proposed {
+    fn encode(&self, to: &mut Writer) {
+        self.change.encode(to);
+        to.sequence(&self.by);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { change: Change::decode(from)?, by: from.sequence(ADMINISTRATORS_MAX)? })
+    }
+}
+
+impl Wire for Shown {
+    fn encode(&self, to: &mut Writer) {
+        to.array(&GROUP);
+        self.epoch.encode(to);
+        self.time.encode(to);
+        self.configuration.encode(to);
+        to.u32(self.withdrawn);
+        to.option(self.pending.as_ref());
+        to.sequence(&self.proposed);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        if from.array()? != GROUP {
+            return Err(Malformed);
+        }
+        Ok(Self {
+            epoch: Epoch::decode(from)?,
+            time: Millis::decode(from)?,
+            configuration: Configuration::decode(from)?,
+            withdrawn: from.u32()?,
+            pending: from.option()?,
+            proposed: from.sequence(ADMINISTRATORS_MAX)?,
+        })
+    }
 }
 
 impl Wire for Petition {
@@ -205,6 +287,7 @@ impl Wire for Petition {
                 to.u8(3);
                 ready.encode(to);
             }
+            Self::Show => to.u8(4),
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -216,9 +299,59 @@ impl Wire for Petition {
             1 => Change::decode(from).map(|change| Self::Propose(Arc::new(change))),
             2 => Withdrawal::decode(from).map(Self::Withdraw),
             3 => Ready::decode(from).map(Self::Ready),
+            4 => Ok(Self::Show),
             _ => Err(Malformed),
         }
     }
+}
+
+/// How the group answers a petition that it accepts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// A member counts by another device from the next epoch on.
+    Admitted,
+    /// Too few administrators have proposed the same.
+    Proposed,
+    /// The change waits for its members.
+    Pending,
+    /// Too few administrators want to withdraw it.
+    Withdrawing,
+    /// What was proposed is void.
+    Withdrawn,
+    /// The member counts as ready.
+    Ready,
+}
+
+impl Answer {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Admitted,
+        Self::Proposed,
+        Self::Pending,
+        Self::Withdrawing,
+        Self::Withdrawn,
+        Self::Ready,
+    ];
+
+    /// For people.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Admitted => "admitted",
+            Self::Proposed => "proposed; other administrators have to propose the same",
+            Self::Pending => "pending; its members have to say that they are ready",
+            Self::Withdrawing => "noted; other administrators have to withdraw it, too",
+            Self::Withdrawn => "withdrawn",
+            Self::Ready => "ready",
+        }
+    }
+}
+
+/// Whether a group that answers this to a petition does what it asks. Both answers are for people;
+/// what counts is the epoch that follows.
+#[must_use]
+pub fn is_accepted(answer: &[u8]) -> bool {
+    Answer::ALL.iter().any(|accepted| accepted.text().as_bytes() == answer)
 }
 
 impl Admission {

@@ -141,6 +141,13 @@ impl Configuration {
         Hasher::new("pentarchy configuration").bytes(&self.agreed().to_bytes()).finish()
     }
 
+    /// Whether members can sign by other keys in the next configuration without that clients know:
+    /// these check neither signatures of replicas nor MACs under keys that they share with them.
+    #[must_use]
+    pub fn can_rekey(&self) -> bool {
+        !self.facts.speculative && self.requests != RequestMeans::Macs
+    }
+
     /// What all replicas have of it. Of the first configuration that is all but the addresses: each
     /// host has them from its own `cluster.toml`, so that an operator can move a replica by editing
     /// that on one host after the other.

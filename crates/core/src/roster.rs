@@ -7,7 +7,7 @@ mod proposals;
 mod refusal;
 mod rules;
 
-use crate::change::{Change, Petition, Ready};
+use crate::change::{Answer, Change, Petition, Ready, Shown};
 use crate::configuration::Configuration;
 use crate::digest::Digest;
 use crate::epochs::Admission;
@@ -24,7 +24,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use proposals::{Answer, Proposals};
+use proposals::{Pending, Proposals};
 use refusal::Refusal;
 
 /// What an epoch ends with.
@@ -131,11 +131,33 @@ impl Roster {
         let (client, now) = (&context.client, context.time);
         let answer = match Petition::from_bytes(&request.operation) {
             Ok(Petition::Admit(admission)) => self.admit(client, now, admission),
+            Ok(Petition::Show) => match self.show(client, now, request.number) {
+                Ok(shown) => return shown.to_bytes().to_vec(),
+                Err(refusal) => Err(refusal),
+            },
             Ok(petition) => self.govern(client, now, request.number, petition),
             Err(Malformed) => Err(Refusal::Unknown),
         };
         let answer = answer.map_or_else(|refusal| refusal.to_string(), |it| it.text().into());
         answer.into_bytes()
+    }
+
+    /// How the group is, for an administrator.
+    fn show(&mut self, client: &ClientId, time: Millis, number: u64) -> Result<Shown, Refusal> {
+        let current = self.changing().filter(|_| self.membership.has_administrator(client));
+        let current = current.ok_or(Refusal::NoAdministrator)?;
+        if !self.proposals.begin(client, number) {
+            return Err(Refusal::OldRequest);
+        }
+        Ok(Shown {
+            epoch: self.membership.epoch,
+            time,
+            // The first addresses each host has from its own file.
+            configuration: current.agreed(),
+            withdrawn: self.proposals.withdrawn(),
+            pending: self.proposals.pending().map(Pending::shown),
+            proposed: self.proposals.proposed(),
+        })
     }
 
     /// Executes a petition that is about the next configuration.
@@ -193,6 +215,7 @@ impl Roster {
             (Petition::Withdraw(asked), true) => {
                 self.proposals.refuses_withdrawal(client, &asked, named).is_none()
             }
+            (Petition::Show, true) => true,
             _ => false,
         }
     }

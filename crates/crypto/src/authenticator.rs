@@ -3,17 +3,38 @@
 use crate::costs;
 use crate::keys::KeyPair;
 use crate::member_keys::MemberKeys;
+use crate::signing_keys::SharedSigningKeys;
 use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature};
 use pentarchy_core::authenticator;
 use pentarchy_core::counter::{Counters, Instance, Memory, Refused, Usig};
 use pentarchy_core::digest::Digest;
+use pentarchy_core::ids::MemberId;
 use pentarchy_core::membership::Membership;
 use std::fmt;
 use std::sync::Arc;
 
+/// Where a member's keys of other configurations are.
+struct Signing {
+    member: MemberId,
+    keys: SharedSigningKeys,
+    is_pillar: bool,
+}
+
+impl Signing {
+    /// The key by which the member signs in an epoch, if it has it.
+    fn of_epoch(&self, membership: &Membership) -> Option<KeyPair> {
+        let place = membership.index_of(self.member)?;
+        let public = &membership.members[usize::from(place.0)].signing;
+        let mut keys = self.keys.lock();
+        if self.is_pillar { keys.get(public).cloned() } else { keys.adopt(public) }
+    }
+}
+
 /// A replica's means to convince others: its key and its trusted counters.
 pub struct Authenticator {
     keys: KeyPair,
+    /// Where its keys of other configurations are; none if it keeps one.
+    signing: Option<Signing>,
     /// The number of the first of its counters.
     first: u8,
     counters: Vec<Box<dyn Usig>>,
@@ -26,7 +47,16 @@ impl Authenticator {
     /// would see the other's positions as spent.
     #[must_use]
     pub fn new(keys: KeyPair, counters: Vec<Box<dyn Usig>>) -> Self {
-        Self { keys, first: 0, counters, members: None }
+        Self { keys, signing: None, first: 0, counters, members: None }
+    }
+
+    /// The same for a member that has a key for each configuration: the present one, and from each
+    /// later epoch on the one that its configuration names. A pillar's comes to an epoch when the
+    /// member may be in a later one, so it only looks for its key.
+    #[must_use]
+    pub fn with_keys(self, member: MemberId, signing: SharedSigningKeys, is_pillar: bool) -> Self {
+        let keys = signing.lock().current().clone();
+        Self { keys, signing: Some(Signing { member, keys: signing, is_pillar }), ..self }
     }
 
     /// The same, and it makes MACs for each of these members.
@@ -50,6 +80,7 @@ impl Authenticator {
         let mut shared = shared.into_iter();
         let of_pillar = |first| Self {
             keys: keys.clone(),
+            signing: None,
             first,
             counters: shared.next().into_iter().collect(),
             members: None,
@@ -66,6 +97,14 @@ impl Authenticator {
 
 impl authenticator::Authenticator for Authenticator {
     fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
+        // Without its key it is one of the faulty: what it signs convinces nobody.
+        if let Some(keys) = self.signing.as_ref().and_then(|it| it.of_epoch(membership)) {
+            self.keys = keys;
+        }
+        if self.members.is_some() {
+            let membership = Arc::new(membership.clone());
+            self.members = Some(MemberKeys::new(self.keys.clone(), membership));
+        }
         self.counters.iter_mut().try_for_each(|counter| counter.begin_epoch(membership))
     }
 

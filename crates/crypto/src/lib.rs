@@ -12,6 +12,7 @@
 //! | [`member_keys`] | keys that members share in pairs, and the MACs under them |
 //! | [`verifier`] | checks tags and envelopes, one at a time or in batches |
 //! | [`request_auth`] | how a client authenticates an envelope, and how a replica checks it |
+//! | [`signing_keys`] | the keys by which a member signs, one for each configuration |
 //! | [`session`] | keys that a client shares with its group's trusted devices |
 //! | [`seen`] | what was found genuine before |
 //! | [`costs`] | how much of all this was done |
@@ -27,4 +28,5 @@ pub mod request_auth;
 pub mod secret_file;
 pub mod seen;
 pub mod session;
+pub mod signing_keys;
 pub mod verifier;

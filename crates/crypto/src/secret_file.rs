@@ -41,6 +41,14 @@ impl SecretFileError {
         Self { path: path.to_owned(), problem }
     }
 
+    pub(crate) fn system(path: &Path, error: io::Error) -> Self {
+        Self::new(path, Problem::Io(error))
+    }
+
+    pub(crate) fn malformed(path: &Path, label: &'static str) -> Self {
+        Self::new(path, Problem::Malformed(label))
+    }
+
     fn reading(path: &Path, error: io::Error) -> Self {
         let problem = match error.kind() {
             ErrorKind::NotFound => Problem::Missing,

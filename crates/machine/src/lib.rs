@@ -15,7 +15,7 @@
 //! | --- | --- |
 //! | `machine` | [`Machine`]: its parts, and its rounds |
 //! | `driver` | what it asks of its driver |
-//! | `engine`, `places` | the core among its peers: messages, keys, who they are, what it says to itself |
+//! | `engine`, `places` | the core among its peers: messages, keys, who they are |
 //! | `effects` | what becomes of the core's effects |
 //! | `admission`, `admitting`, `checking`, `queries` | clients' messages, up to the core |
 //! | `links`, `inbound` | what peers sent, and how much of it is looked at in a round |

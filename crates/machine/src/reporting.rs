@@ -25,6 +25,12 @@ pub struct Surroundings<'a> {
     pub pillars: PillarsReport<'a>,
 }
 
+impl Surroundings<'_> {
+    fn uptime_ms(&self) -> u64 {
+        u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
 impl<D: Disk> Machine<'_, D> {
     /// Takes note of where the core is, and says in the log which view changes have begun.
     pub(crate) fn take_stock(&mut self) {
@@ -61,12 +67,10 @@ impl<D: Disk> Machine<'_, D> {
     /// What this replica says of itself.
     #[must_use]
     pub fn status(&self, surroundings: &Surroundings<'_>) -> StatusReport {
-        let Surroundings { elapsed, links, process, pillars } = surroundings;
-        let uptime_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        let core = self.engine.core.status();
-        let look = self.look(&core, uptime_ms);
+        let Surroundings { links, process, pillars, .. } = surroundings;
+        let (core, uptime_ms) = (self.engine.core.status(), surroundings.uptime_ms());
+        let (look, counted) = (self.look(&core, uptime_ms), self.counted(links, pillars));
         let (membership, meter) = (self.membership(), &self.meter);
-        let counted = self.counted(links, pillars);
         StatusReport {
             replica: self.engine.places.me.0,
             member: self.engine.places.member.0,

@@ -14,8 +14,8 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::transfer::Transfer;
 use pentarchy_crypto::authenticator::Authenticator;
-use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::ClientSigner;
+use pentarchy_crypto::signing_keys::SharedSigningKeys;
 use pentarchy_io::channel::Identity;
 use pentarchy_machine::{
     Beginning, Begun, Engine, EngineParts, EpochManager, Kept, Machine, MachineParts,
@@ -38,7 +38,7 @@ pub struct Assembled {
 pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
     let ReplicaConfig { me, membership, addresses, listen, service, storage, states, .. } = config;
     let member = membership.members.get(usize::from(me.0)).ok_or(StartError::NotAMember(me))?;
-    if [member.identity, member.signing] != [config.keys.public(); 2] {
+    if member.identity != config.keys.public() {
         return Err(StartError::WrongKey(me));
     }
     let me = member.id;
@@ -58,12 +58,15 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
     let mut transfer = Transfer::new(me);
     let start = |spool| Spooling::start(spool, &mut begun.executor, &mut transfer);
     let spooling = spool.map(start);
-    let (keys, timeouts) = (config.keys, config.timeouts);
+    let (signing, timeouts) = (config.signing, config.timeouts);
     let Begun { following, executor, core, pillar_cores, store, cache, certified, resumes } = begun;
     let elsewhere = if is_split { memories(&counters) } else { Vec::new() };
     let mut resuming = Resuming::new(resumes, elsewhere);
-    let threads = Threads { wiring, keys, counters, timeouts, epochs: &mut *epochs };
     let membership = following.membership();
+    let place = following.index().ok_or(StartError::Removed(me))?;
+    // Without that key it follows the group to where it can get the next one.
+    signing.lock().adopt(&membership.members[usize::from(place.0)].signing);
+    let threads = Threads { wiring, signing, counters, timeouts, epochs: &mut *epochs };
     threads.wiring.follow(&mut network, membership);
     let (engine, threads) = threads.of_all(membership, core, pillar_cores)?;
     let mut pillars = Pillars::none(config.me, bell.clone());
@@ -145,7 +148,7 @@ impl Wiring {
 /// What the threads of a replica are made of.
 struct Threads<'a> {
     wiring: Wiring,
-    keys: KeyPair,
+    signing: SharedSigningKeys,
     counters: Vec<Box<dyn Usig>>,
     timeouts: Timeouts,
     epochs: &'a mut dyn EpochFactory,
@@ -165,8 +168,8 @@ impl Threads<'_> {
         core: Started,
         pillar_cores: Vec<Started>,
     ) -> Result<(Engine, Vec<Thread>), StartError> {
-        let Self { wiring, keys, counters, timeouts, epochs } = self;
-        let me = wiring.me;
+        let Self { wiring, signing, counters, timeouts, epochs } = self;
+        let (me, keys) = (wiring.me, signing.lock().current().clone());
         // One for all: what is found genuine in one thread is not checked again in another.
         let verifier = epochs.verifier(current);
         let engine = |core, authenticator| {
@@ -184,6 +187,8 @@ impl Threads<'_> {
             0 => (Authenticator::new(keys, counters).among(current.clone()), Vec::new()),
             _ => Authenticator::of_pillars(&keys, counters, count),
         };
+        let mine = mine.with_keys(me, signing.clone(), false);
+        let signing = |it: Authenticator| it.with_keys(me, signing.clone(), true);
         let thread = |((pillar, cell), authenticator)| {
             let (identity, peers) = (wiring.identity.clone(), wiring.peers()?);
             let mut network = Network::of_pillar(pillar, identity, wiring.limits, peers)?;
@@ -191,7 +196,7 @@ impl Threads<'_> {
             let driver = SocketDriver::new(network, timeouts);
             Ok(Thread { engine: engine(cell, authenticator), driver })
         };
-        let threads = (0..).zip(pillar_cores).zip(of_pillars).map(thread);
+        let threads = (0..).zip(pillar_cores).zip(of_pillars.into_iter().map(signing)).map(thread);
         let threads = threads.collect::<Result<Vec<Thread>, StartError>>()?;
         Ok((engine(core, mine), threads))
     }

@@ -8,7 +8,8 @@ use pentarchy_core::service::Service;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::ClientSigner;
-pub use pentarchy_machine::{EpochFactory, HostLimits, Split, Started};
+use pentarchy_crypto::signing_keys::SharedSigningKeys;
+pub use pentarchy_machine::{EpochFactory, HostLimits, Prepared, Split, Started};
 use pentarchy_storage::kept::{Kept, Past};
 use pentarchy_storage::snapshots::Snapshots;
 use pentarchy_storage::temp_blobs::TempBlobs;
@@ -55,8 +56,10 @@ pub struct ReplicaConfig {
     pub epochs: Box<dyn EpochFactory>,
     /// What is replicated, in its initial state.
     pub service: Box<dyn Service>,
-    /// This replica's key; the membership names its public half.
+    /// This replica's identity key; the membership names its public half.
     pub keys: KeyPair,
+    /// The keys by which it signs, one for each configuration.
+    pub signing: SharedSigningKeys,
     /// This replica's trusted counters, by their numbers.
     pub counters: Vec<Box<dyn Usig>>,
     /// Which life of it this is. If the membership admits another one, the replica begins by

@@ -13,6 +13,8 @@ pub enum StartError {
     NotAMember(ReplicaId),
     /// The key is not the one that the membership names for this replica.
     WrongKey(ReplicaId),
+    /// The group goes on without this member.
+    Removed(MemberId),
     /// A member's key is no usable public key.
     MemberKey(MemberId),
     /// There is not one address for each member.
@@ -35,6 +37,7 @@ impl fmt::Display for StartError {
         match self {
             Self::NotAMember(id) => write!(f, "the membership has no replica {id}"),
             Self::WrongKey(id) => write!(f, "the key is not the one of {id} in the membership"),
+            Self::Removed(id) => write!(f, "the group goes on without member {id}"),
             Self::MemberKey(id) => write!(f, "the key of {id} in the membership is not usable"),
             Self::Addresses { members, addresses } => {
                 write!(f, "{addresses} addresses for a group of {members} replicas")

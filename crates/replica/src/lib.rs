@@ -44,7 +44,8 @@ mod timers;
 pub mod watch;
 
 pub use config::{
-    Access, EpochFactory, HostLimits, Listen, ReplicaConfig, Split, Started, States, Storage,
+    Access, EpochFactory, HostLimits, Listen, Prepared, ReplicaConfig, Split, Started, States,
+    Storage,
 };
 pub use error::{Fatal, StartError};
 pub use host::{Replica, Running};

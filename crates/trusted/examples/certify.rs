@@ -64,7 +64,7 @@ fn digest() -> Digest {
 
 /// A group of one member.
 fn group() -> Membership {
-    Membership::of_keys(GroupId([1; 16]), 0, [([3; 32], Life::mac(Incarnation(1)))].into_iter())
+    Membership::of_keys(GroupId([1; 16]), 0, [([3; 32], Life::mac(Incarnation(1)))])
 }
 
 fn epoch() -> EpochId {

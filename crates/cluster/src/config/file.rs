@@ -30,6 +30,8 @@ pub struct File {
     pub timeouts: TimeoutsTable,
     #[serde(default)]
     pub clients: ClientsTable,
+    #[serde(default)]
+    pub administrators: Option<AdministratorsTable>,
     pub replica: Spanned<Vec<ReplicaTable>>,
 }
 
@@ -49,6 +51,14 @@ pub struct TimeoutsTable {
 pub struct ClientsTable {
     /// Absent: anyone with a key.
     pub allow: Option<Spanned<Vec<Spanned<String>>>>,
+}
+
+/// `[administrators]`: who may change the group while it runs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdministratorsTable {
+    pub threshold: Spanned<u64>,
+    pub keys: Spanned<Vec<Spanned<String>>>,
 }
 
 /// One `[[replica]]`.

@@ -69,6 +69,8 @@ pub struct ClusterConfig {
     pub tuning: Tuning,
     /// Who may be a client.
     pub admission: Admission,
+    /// Who may change the group while it runs; nobody, if there is no key.
+    pub administrators: Administrators,
     /// The replicas, in the order of their ids.
     pub replicas: Vec<ReplicaEntry>,
 }
@@ -192,7 +194,7 @@ impl ClusterConfig {
                 (RequestMode::Signature, _) => RequestMeans::Signature,
             },
             secret: None,
-            administrators: Administrators::default(),
+            administrators: self.administrators.clone(),
             next_member: MemberId(members.len() as u32),
             members,
         }

@@ -1,13 +1,16 @@
 //! Text of `cluster.toml` to [`ClusterConfig`], with a place for every complaint.
 
-use super::file::{ClientsTable, File, ReplicaTable, TimeoutsTable};
+use super::file::{AdministratorsTable, ClientsTable, File, ReplicaTable, TimeoutsTable};
 use super::usual_timeouts;
 use super::{
     Admission, ClusterConfig, ConfigError, CounterPlace, Durability, FORMAT, ReplicaEntry,
 };
 use super::{LOG_MIB, LOG_MIB_MAX, LOG_MIB_MIN};
+use pentarchy_core::configuration::Administrators;
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation};
-use pentarchy_core::limits::{ADDRESS_BYTES_MAX, CLIENTS_MAX, PILLARS_MAX, REPLICAS_MAX};
+use pentarchy_core::limits::{
+    ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, CLIENTS_MAX, PILLARS_MAX, REPLICAS_MAX,
+};
 use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::verifier::RequestMode;
@@ -101,6 +104,7 @@ fn check(file: File) -> Checked<ClusterConfig> {
         timeouts: timeouts(&file.timeouts)?,
         tuning: Tuning::default(),
         admission: admission(&file.clients)?,
+        administrators: administrators(file.administrators.as_ref())?,
         replicas,
     };
     match config.configuration().check() {
@@ -321,6 +325,33 @@ fn admission(table: &ClientsTable) -> Checked<Admission> {
         admitted.push(id);
     }
     Ok(Admission::Only(admitted))
+}
+
+/// Nobody changes a group whose file names none.
+fn administrators(table: Option<&AdministratorsTable>) -> Checked<Administrators> {
+    let Some(AdministratorsTable { threshold, keys: texts }) = table else {
+        return Ok(Administrators::default());
+    };
+    if let Some(extra) = texts.get_ref().get(ADMINISTRATORS_MAX) {
+        return complain(extra, format!("a group has at most {ADMINISTRATORS_MAX} administrators"));
+    }
+    let mut keys = Vec::with_capacity(texts.get_ref().len());
+    for text in texts.get_ref() {
+        let key = hex_array(text, "an administrator's public key")?;
+        if keys.contains(&key) {
+            return complain(text, "this administrator is listed twice: remove one of the two");
+        }
+        keys.push(key);
+    }
+    match u8::try_from(*threshold.get_ref()) {
+        Ok(threshold) if (1..=keys.len()).contains(&threshold.into()) => {
+            Ok(Administrators { threshold, keys })
+        }
+        _ => complain(
+            threshold,
+            format!("a threshold is 1 to {}, as many as are listed", keys.len()),
+        ),
+    }
 }
 
 fn hex_array<const N: usize>(text: &Spanned<String>, what: &str) -> Checked<[u8; N]> {

@@ -1,6 +1,7 @@
 //! [`ClusterConfig`] to a commented `cluster.toml`.
 
 use super::{Admission, ClusterConfig, FORMAT, request_mode_name};
+use pentarchy_core::configuration::Administrators;
 use pentarchy_core::limits::PILLARS_MAX;
 use pentarchy_protocols::{DEFAULT, EXAMPLES, PROTOCOLS};
 use std::fmt::Write as _;
@@ -11,6 +12,7 @@ impl ClusterConfig {
     pub fn render(&self) -> String {
         let mut text = self.render_head();
         self.render_clients(&mut text);
+        self.render_administrators(&mut text);
         for (id, entry) in self.replicas.iter().enumerate() {
             let _ =
                 writeln!(text, "\n# Replica {id}.\n[[replica]]\naddress = \"{}\"", entry.address);
@@ -120,6 +122,22 @@ client_retry_ms = {retry}
                 text.push_str("]\n");
             }
         }
+    }
+
+    fn render_administrators(&self, text: &mut String) {
+        let Administrators { threshold, keys } = &self.administrators;
+        if keys.is_empty() {
+            return;
+        }
+        let _ = writeln!(
+            text,
+            "\n[administrators]\n# So many of these keys together may change the group while it \
+             runs: see `pentarchy members`.\nthreshold = {threshold}\nkeys = ["
+        );
+        for key in keys {
+            let _ = writeln!(text, "    \"{}\",", hex::encode(key));
+        }
+        text.push_str("]\n");
     }
 }
 

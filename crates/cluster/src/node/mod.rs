@@ -10,36 +10,39 @@ use crate::generate::ReplicaSecrets;
 use crate::protocols;
 use pentarchy_client::ConnectError;
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::Verifier;
+use pentarchy_core::auth::{Signature, Verifier};
+use pentarchy_core::change::Change;
 use pentarchy_core::counter::{Counter, Usig};
+use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
-use pentarchy_core::ids::{MemberId, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, MemberId, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{BadMembership, Life, Membership};
 use pentarchy_core::protocol::{BadRecord, Memory, Rules, Setup, Tuning};
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::request_auth::{BadMemberKey, BadSessionKey, ClientSigner};
 use pentarchy_crypto::secret_file::SecretFileError;
+use pentarchy_crypto::signing_keys::{SharedSigningKeys, SigningKeys};
 use pentarchy_crypto::verifier::{
     BadVerifier, GroupVerifier, RequestMode, SessionCheck, UsigCheck,
 };
 use pentarchy_protocols::Descriptor;
 use pentarchy_protocols::pillars::{Part, Parts};
 use pentarchy_replica::{
-    Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, Split, Started, States,
-    Storage,
+    Access, EpochFactory, HostLimits, Listen, Prepared, Replica, ReplicaConfig, Split, Started,
+    States, Storage,
 };
 use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::backend::process::question::Device;
 use pentarchy_trusted::backend::process::{ApartCheck, BadProcess, UsigProcess};
 use pentarchy_trusted::identity::{DeviceIdentity, TakeError};
-use pentarchy_trusted::{
-    Check, CounterProcess, InProcess, OrderCheck, OrderCounter, session,
-};
+use pentarchy_trusted::{Check, CounterProcess, InProcess, OrderCheck, OrderCounter, session};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tracing::{error, warn};
 
 /// Why a part of a cluster cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -140,6 +143,12 @@ pub enum Trusted {
 /// The subcommand by which this program is the process of a trusted counter.
 pub const COUNTER_COMMAND: &str = "counter";
 
+/// Between two attempts at making a key for the next configuration.
+const PREPARE_AGAIN: Duration = Duration::from_secs(2);
+
+/// The folder of the keys by which a replica signs, in its folder of keys.
+const SIGNING_FOLDER: &str = "signing";
+
 /// The file of the group's secret in a folder of keys.
 const GROUP_SECRET: &str = "group-secret";
 
@@ -169,9 +178,10 @@ pub fn take_secrets(
         .get(usize::from(id))
         .ok_or(StartError::NoSuchReplica { id, last: config.replicas.len().saturating_sub(1) })?;
     let key = KeyPair::load(&folder.join("key"))?;
-    if [member.identity, member.signing] != [key.public(); 2] {
+    if member.identity != key.public() {
         return Err(pentarchy_replica::StartError::WrongKey(ReplicaId(id)).into());
     }
+    let signing = SigningKeys::open(&folder.join(SIGNING_FOLDER), key.clone())?;
     // For its check of every member's key: what follows uses the identity up.
     ClientSigner::macs(key.clone(), &membership)?;
     let secret = folder.join(GROUP_SECRET);
@@ -198,7 +208,7 @@ pub fn take_secrets(
         Some(secret) => Trusted::Here(secret),
         None => Trusted::Apart(counter_process(config, ReplicaId(id), &device, &secret)?),
     };
-    Ok(Taken { secrets: ReplicaSecrets { key, device }, trusted, storage, states })
+    Ok(Taken { secrets: ReplicaSecrets { key, signing, device }, trusted, storage, states })
 }
 
 /// Starts the process of a replica's counter.
@@ -257,7 +267,7 @@ pub fn replica(
     service: Box<dyn Service>,
 ) -> Result<Replica, StartError> {
     let Taken { secrets, trusted, storage, states } = taken;
-    let ReplicaSecrets { key, device } = secrets;
+    let ReplicaSecrets { key, signing, device } = secrets;
     let entry = protocol(config)?;
     let membership = Arc::new(config.membership());
     membership.check(&entry.rules)?;
@@ -272,7 +282,8 @@ pub fn replica(
     let member = membership.members.get(usize::from(id));
     let member = member.ok_or(pentarchy_replica::StartError::NotAMember(me))?;
     let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };
-    let (counters, check) = trusted_counters(&entry.rules, &membership, member.id, device, &trusted)?;
+    let (counters, check) =
+        trusted_counters(&entry.rules, &membership, member.id, device, &trusted)?;
     let requests = match config.request_auth {
         RequestMode::Session => {
             let sessions = check.sessions(&membership, &trusted);
@@ -283,7 +294,10 @@ pub fn replica(
     let epochs = Epochs {
         me: member.id,
         entry,
-        key: key.clone(),
+        life,
+        signing: signing.clone(),
+        failed: None,
+        is_erasing: false,
         check,
         requests,
         admission: config.admission.clone(),
@@ -301,6 +315,7 @@ pub fn replica(
         service,
         signer: ClientSigner::signature(key.clone(), membership.group_domain()),
         keys: key,
+        signing,
         counters,
         life,
         timeouts: config.timeouts,
@@ -392,7 +407,12 @@ impl CounterCheck {
 struct Epochs {
     me: MemberId,
     entry: &'static Descriptor,
-    key: KeyPair,
+    life: Life,
+    signing: SharedSigningKeys,
+    /// When it could not make a key.
+    failed: Option<Instant>,
+    /// Keys of an earlier configuration could not be erased yet.
+    is_erasing: bool,
     check: CounterCheck,
     requests: Requests,
     admission: Admission,
@@ -426,14 +446,25 @@ impl Epochs {
     fn try_verifier(&self, membership: &Arc<Membership>) -> Result<GroupVerifier, BadVerifier> {
         let check = self.check.for_epoch(membership);
         let place = self.place(membership);
-        let me = Some((place, &self.key));
+        let signing = self.signing.lock();
+        // Without its key for this epoch it believes nothing that is said to it alone.
+        let key = signing.get(&membership.members[usize::from(place.0)].signing);
+        let key = key.unwrap_or_else(|| {
+            error!(
+                epoch = %membership.epoch,
+                "the key by which this member signs in this epoch is not in its folder: what it \
+                 signs convinces nobody, until administrators renew the members' keys"
+            );
+            signing.current()
+        });
+        let me = Some((place, key));
         let verifier = match &self.requests {
             Requests::Mode(mode) => GroupVerifier::new(membership.clone(), check, *mode, me)?,
             Requests::Session(sessions) => {
                 GroupVerifier::with_sessions(membership.clone(), check, sessions.clone())?
             }
         };
-        let verifier = verifier.of_member(place, self.key.clone());
+        let verifier = verifier.of_member(place, key.clone());
         Ok(match &self.admission {
             Admission::Open => verifier,
             Admission::Only(clients) => verifier.only(clients.iter().copied().collect()),
@@ -476,15 +507,56 @@ impl EpochFactory for Epochs {
         })
     }
 
+    fn prepare(&mut self, change: &Change, _: &Digest) -> Option<Prepared> {
+        // Clients go by the keys in their own file.
+        if !change.next.can_rekey() {
+            return None;
+        }
+        if self.failed.is_some_and(|failed| failed.elapsed() < PREPARE_AGAIN) {
+            return None;
+        }
+        match self.signing.lock().prepare(change) {
+            Ok(signing) => Some(Prepared { signing, life: self.life }),
+            Err(error) => {
+                warn!(%error, "cannot make a key for the next configuration; trying again");
+                self.failed = Some(Instant::now());
+                None
+            }
+        }
+    }
+
+    fn sign_as(&self, signing: &[u8; 32], statement: &Digest) -> Option<Signature> {
+        let keys = self.signing.lock();
+        keys.get(signing).map(|key| Signature(key.sign(statement)))
+    }
+
+    fn erase_former_keys(&mut self) {
+        self.is_erasing = report_erasing(self.signing.lock().erase_former()).is_err();
+    }
+
+    fn forget_prepared(&mut self, is_void: &dyn Fn(&Change) -> bool) {
+        if self.is_erasing {
+            self.erase_former_keys();
+        }
+        let _ = report_erasing(self.signing.lock().forget(is_void));
+    }
+
     fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord> {
         (self.entry.check_records)(records)
     }
 }
 
+fn report_erasing(erased: std::io::Result<()>) -> std::io::Result<()> {
+    erased.inspect_err(|error| warn!(%error, "cannot erase a key that is not used any more"))
+}
+
 fn access(config: &ClusterConfig) -> Access {
     match &config.admission {
         Admission::Open => Access::Open,
-        Admission::Only(clients) => Access::Listed(clients.iter().copied().collect()),
+        Admission::Only(clients) => {
+            let administrators = config.administrators.keys.iter().copied().map(ClientId);
+            Access::Listed(clients.iter().copied().chain(administrators).collect())
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::refusal::Refusal;
 use super::rules::{check, is_same};
-use crate::change::{Change, Ready, Withdrawal};
+use crate::change::{Answer, Awaiting, Change, Proposed, Ready, Withdrawal};
 use crate::configuration::{Configuration, MemberEntry};
 use crate::digest::Digest;
 use crate::ids::{ClientId, Epoch, MemberId, Millis};
@@ -46,31 +46,6 @@ pub struct Proposals {
     pending: Option<Pending>,
 }
 
-/// How the group answers a petition that it accepts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
-    Admitted,
-    Proposed,
-    Pending,
-    Withdrawing,
-    Withdrawn,
-    Ready,
-}
-
-impl Answer {
-    /// For people.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Admitted => "admitted",
-            Self::Proposed => "proposed; other administrators have to propose the same",
-            Self::Pending => "pending; its members have to say that they are ready",
-            Self::Withdrawing => "noted; other administrators have to withdraw it, too",
-            Self::Withdrawn => "withdrawn",
-            Self::Ready => "ready",
-        }
-    }
-}
-
 impl Proposals {
     /// How often what was proposed for this configuration was withdrawn.
     pub const fn withdrawn(&self) -> u32 {
@@ -80,6 +55,21 @@ impl Proposals {
     /// The change that waits for its members.
     pub const fn pending(&self) -> Option<&Pending> {
         self.pending.as_ref()
+    }
+
+    /// What administrators propose, and too few of them the same.
+    pub fn proposed(&self) -> Vec<Proposed> {
+        let mut all: Vec<Proposed> = Vec::new();
+        for (administrator, change) in &self.proposed {
+            match all.iter_mut().find(|known| known.change == **change) {
+                Some(known) => known.by.push(*administrator),
+                None => {
+                    let (change, by) = (Change::clone(change), Vec::from([*administrator]));
+                    all.push(Proposed { change, by });
+                }
+            }
+        }
+        all
     }
 
     /// Nothing of what has expired counts any more.
@@ -292,6 +282,12 @@ impl Proposals {
 }
 
 impl Pending {
+    /// The change, and who is ready for it.
+    pub fn shown(&self) -> Awaiting {
+        let ready = self.ready.keys().copied().collect();
+        Awaiting { change: Change::clone(&self.change), ready }
+    }
+
     /// Whether so many members are ready that the next epoch has a quorum of living ones, and all
     /// those that have to be. Where devices certify, these are all that run none yet: if one of the
     /// others falls silent, nobody could admit them.

@@ -60,11 +60,18 @@ fn keeps_keys(next: &Configuration, current: &Configuration) -> bool {
     next.members.iter().all(is_right)
 }
 
-/// Devices that share a secret get another one with each change: a member that leaves keeps the
-/// old one, and a member that joins learns the new one before it is a member.
+/// Devices that share a secret get another one when a member leaves, which keeps the old one, or
+/// joins, which learns the new one before it is a member.
 fn has_new_secret(next: &Configuration, current: &Configuration) -> bool {
     let is_new = next.secret.is_some() && next.secret != current.secret;
-    next.facts.counter.is_none() || is_new || mutant!("roster.secret-stays")
+    let is_needed = next.facts.counter.is_some() && !has_members_of(next, current);
+    !is_needed || is_new || mutant!("roster.secret-stays")
+}
+
+/// Whether a configuration has the same members as another one, with the same identities.
+pub fn has_members_of(next: &Configuration, current: &Configuration) -> bool {
+    let is_same = |member| is_same(member, current);
+    next.members.len() == current.members.len() && next.members.iter().all(is_same)
 }
 
 /// Whether a member is one of this configuration, with the same identity.

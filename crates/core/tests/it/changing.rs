@@ -5,7 +5,9 @@ use crate::toy;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::batch::Batch;
-use pentarchy_core::change::{Change, GROUP, Petition, Ready, Withdrawal, proves_possession};
+use pentarchy_core::change::{
+    Awaiting, Change, GROUP, Petition, Proposed, Ready, Shown, Withdrawal, proves_possession,
+};
 use pentarchy_core::configuration::{
     Administrators, BadConfiguration, Configuration, Facts, MemberEntry, RequestMeans,
 };
@@ -145,6 +147,11 @@ impl Group {
     }
 
     fn raw(&mut self, asked: &[(ClientId, Bytes)]) -> Vec<String> {
+        let text = |answer: Bytes| String::from_utf8(answer.to_vec()).unwrap();
+        self.answers(asked).into_iter().map(text).collect()
+    }
+
+    fn answers(&mut self, asked: &[(ClientId, Bytes)]) -> Vec<Bytes> {
         let envelope = |(client, operation): &(ClientId, Bytes)| {
             self.asked += 1;
             let requests = vec![Request { number: self.asked, operation: operation.clone() }];
@@ -153,11 +160,16 @@ impl Group {
         };
         let envelopes: Vec<_> = asked.iter().map(envelope).collect();
         let batch = Batch { time: Millis(self.time), envelopes, digest: Digest::default() };
-        let text = |outcome| match outcome {
-            Outcome::Done(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+        let answer = |outcome| match outcome {
+            Outcome::Done(bytes) => bytes,
             other => panic!("{other:?}"),
         };
-        toy::run(&mut self.executor, &batch).into_iter().map(text).collect()
+        toy::run(&mut self.executor, &batch).into_iter().map(answer).collect()
+    }
+
+    fn show(&mut self) -> Shown {
+        let answers = self.answers(&[(administrator(1), Petition::Show.to_bytes())]);
+        Shown::from_bytes(&answers[0]).expect("an administrator is shown")
     }
 
     fn pass(&mut self, millis: u64) {
@@ -238,6 +250,50 @@ fn as_many_administrators_as_the_configuration_asks_for_have_to_propose_the_same
     let refused = group.slot(&[by(administrator(2), &other)]);
     assert_eq!(refused, ["another change is pending; wait for it, or withdraw it"]);
     assert!(!group.executor.is_ending(), "nobody is ready");
+}
+
+/// Devices share what all members know: nobody comes or goes, so they need no other secret.
+#[test]
+fn members_that_stay_can_get_other_keys_and_keep_their_secret() {
+    let mut group = Group::of(&first());
+    let change = change_of(&first(), |it| it.secret = None);
+    group.pend(&change);
+    group.ready(&change, &[0, 1, 2]);
+    let (_, next) = group.next_epoch();
+    assert_eq!(next.expect("another one").secret, None);
+}
+
+#[test]
+fn an_administrator_is_shown_what_is_and_what_is_to_be() {
+    let mut group = Group::of(&first());
+    let change = change_of(&first(), |it| it.f = 1);
+    let begun = group.show();
+    // Each host has the first addresses from its own file.
+    assert_eq!(begun.configuration, first().agreed());
+    assert_eq!((begun.epoch, begun.time, begun.withdrawn), (Epoch(0), Millis(NOW), 0));
+    assert_eq!((begun.pending, begun.proposed.len()), (None, 0));
+    for by in [0, 2] {
+        group.slot(&[(administrator(by), Petition::Propose(Arc::new(change.clone())))]);
+        let shown = group.show();
+        let proposed = Proposed { change: change.clone(), by: vec![administrator(0)] };
+        let pending = Awaiting { change: change.clone(), ready: Vec::new() };
+        let expected = if by == 0 { (None, vec![proposed]) } else { (Some(pending), vec![]) };
+        assert_eq!((shown.pending, shown.proposed), expected);
+    }
+    group.ready(&change, &[2]);
+    assert_eq!(group.show().pending.expect("it waits").ready, [MemberId(2)]);
+    group.ready(&change, &[0, 1]);
+    group.next_epoch();
+    let after = group.show();
+    assert_eq!((after.epoch, after.configuration.number, after.pending), (Epoch(1), 1, None));
+    // Nobody else is, and nobody twice by one request: that would be work for nothing.
+    let stranger = group.slot(&[(identity(1), Petition::Show)]);
+    assert_eq!(stranger, ["only an administrator of this group can ask for that"]);
+    assert!(group.is_open(&(administrator(1), Petition::Show)));
+    group.asked = 0;
+    assert!(!group.is_open(&(administrator(1), Petition::Show)));
+    let again = group.slot(&[(administrator(1), Petition::Show)]);
+    assert_eq!(again, ["you have asked something else since"]);
 }
 
 /// Whoever has an old request ordered again brings no proposal back that its author gave up, or
@@ -440,6 +496,12 @@ fn a_change_that_no_group_should_take_is_refused() {
     let same_secret = Configuration { secret: Some(Digest::of(b"old")), ..first() };
     let keeps = |it: &mut Change| it.next.secret = Some(Digest::of(b"old"));
     assert!(refusal(&same_secret, keeps).contains("secret"));
+    #[cfg(feature = "mutants")]
+    {
+        let bug = Some("roster.secret-stays");
+        let refused = pentarchy_core::mutant::with(bug, || refusal(&same_secret, keeps));
+        assert!(!refused.contains("secret"), "{refused}");
+    }
     let nobody = Configuration { administrators: Administrators::default(), ..first() };
     let mut group = Group::of(&nobody);
     let outcomes = toy::run(&mut group.executor, &toy::batch(90, &[(1, vec![0])]));

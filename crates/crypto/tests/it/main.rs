@@ -4,6 +4,7 @@ mod envelopes;
 mod files;
 mod keys;
 mod replicas;
+mod signing_keys;
 
 use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;

@@ -2,12 +2,13 @@
 
 use super::backup::args::{LogArgs, SnapshotArgs};
 use super::counter::{CounterArgs, CounterChoice};
+use super::members::args::MembersArgs;
 use super::service::ReplicatedChoice;
 use super::sim::args::SimArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use pentarchy::config::{Durability, LOG_MIB_MAX, LOG_MIB_MIN};
-use pentarchy::limits::BATCH_REQUESTS_MAX;
+use pentarchy::limits::{ADMINISTRATORS_MAX, BATCH_REQUESTS_MAX};
 use pentarchy::{Fault, logging};
 use pentarchy_bench::BenchArgs;
 use pentarchy_console::folder::DATA_DEFAULT;
@@ -59,6 +60,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Watch every replica live; in a pipe, print a table once
     Top(TopArgs),
+    /// Change a group while it runs, as its administrators
+    Members(MembersArgs),
     /// Save, check, compare and restore the state of a replica
     Snapshot(SnapshotArgs),
     /// Check and print the log of a replica
@@ -198,6 +201,11 @@ pub struct InitArgs {
     #[arg(long, default_value_t = 1, value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=256))]
     pub gateways: u16,
+    /// Administrators to make a key for: admin-1.key and so on. More than half of them together may
+    /// change the group while it runs; with 0 nobody can
+    #[arg(long, default_value_t = 3, value_name = "N",
+        value_parser = clap::value_parser!(u8).range(0..=i64::from(ADMINISTRATORS_MAX as u8)))]
+    pub administrators: u8,
     /// What outlives a replica's process
     #[arg(long, value_enum, default_value = "sync", value_name = "MODE")]
     pub durability: DurabilityChoice,

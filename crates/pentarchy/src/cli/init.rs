@@ -4,7 +4,7 @@ use super::args::InitArgs;
 use super::counter::CounterChoice;
 use pentarchy::config::check_address;
 use pentarchy::files;
-use pentarchy::generate::{GroupOptions, NewCluster, gateway_key_name};
+use pentarchy::generate::{GroupOptions, NewCluster, administrator_key_name, gateway_key_name};
 use pentarchy::protocols;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::options::GroupArgs;
@@ -19,6 +19,7 @@ pub fn run(args: &InitArgs) -> Outcome {
     let options = GroupOptions {
         closed: !args.open,
         gateways: usize::from(args.gateways),
+        administrators: usize::from(args.administrators),
         durability: args.durability.into(),
         counter: args.counter.into(),
         ..group_options(&args.group)
@@ -47,8 +48,28 @@ pub fn run(args: &InitArgs) -> Outcome {
             "  a gateway: pentarchy gateway --config {out}/cluster.toml --key {out}/{key}"
         ));
     }
+    say_administrators(args);
     say(&format!("  here: pentarchy status --config {out}/cluster.toml --key {out}/client.key"));
     Ok(())
+}
+
+/// Where the keys of administrators are to be.
+fn say_administrators(args: &InitArgs) {
+    let (many, out) = (args.administrators, args.out.display());
+    if many == 0 {
+        say("It has no administrators: nobody can change it while it runs.");
+        return;
+    }
+    let needed = many / 2 + 1;
+    say(&format!(
+        "Keep the keys of its administrators apart, and away from these hosts; {needed} of {many} \
+         together can change the group:"
+    ));
+    for key in (1..=usize::from(many)).map(administrator_key_name) {
+        say(&format!(
+            "  pentarchy members list --config {out}/cluster.toml --admin-key {out}/{key}"
+        ));
+    }
 }
 
 /// Says so if a protocol is chosen that has not proved itself yet, or that does not tolerate liars.

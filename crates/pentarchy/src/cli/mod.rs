@@ -11,6 +11,7 @@ mod explore;
 mod faults;
 mod gateway;
 mod init;
+mod members;
 mod probe;
 mod replica;
 mod rescue;
@@ -53,6 +54,7 @@ fn run_command(cli: Cli) -> Outcome {
         Command::Demo(args) => demo::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Members(args) => members::run(&args),
         Command::Snapshot(args) => backup::run_snapshot(&args),
         Command::Log(args) => backup::run_log(&args),
         Command::Sim(args) => sim::run(&args),

@@ -24,6 +24,7 @@ mod flood;
 mod hosts;
 #[cfg(target_os = "linux")]
 mod large;
+mod members;
 mod netns;
 mod operators;
 mod overtaken;

@@ -1,5 +1,5 @@
 //! Addresses of members that a change of the configuration brings. The system may take seconds to
-//! look a name up, in which the replica's thread must not stand still: that has a thread of its own.
+//! look a name up, and the replica's thread must not wait for that: a thread of its own does.
 
 use pentarchy_core::ids::MemberId;
 use std::io;

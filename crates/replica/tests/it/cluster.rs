@@ -14,6 +14,7 @@ use pentarchy_core::protocol::{BadRecord, Memory, Protocol as _, Setup, Timeouts
 use pentarchy_core::service::Whole;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::ClientSigner;
+use pentarchy_crypto::signing_keys::SigningKeys;
 use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
 use pentarchy_replica::{
     Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, Running,
@@ -125,6 +126,7 @@ impl Cluster {
                 epochs: Box::new(Following { me, tuning }),
                 service: Box::new(Whole::new(Tally::default())),
                 signer: ClientSigner::signature(keys.clone(), membership.group_domain()),
+                signing: SigningKeys::in_memory(keys.clone()),
                 keys,
                 counters: vec![Box::new(NoCounter)],
                 life,

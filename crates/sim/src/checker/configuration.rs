@@ -167,8 +167,11 @@ impl Configurations {
         if self.at.0 == base && !changes.iter().any(|change| self.is_due(change)) {
             return broken(format!("{replica} begins {next:?} too soon"));
         }
-        let shares = next.facts.counter.is_some();
-        if shares && (next.secret.is_none() || next.secret == last.secret) {
+        let who = |it: &Configuration| -> BTreeSet<_> {
+            it.members.iter().map(|member| (member.id, member.identity)).collect()
+        };
+        let needs = next.facts.counter.is_some() && who(next) != who(last);
+        if needs && (next.secret.is_none() || next.secret == last.secret) {
             return broken(format!("{replica} begins {next:?} with the secret of the one before"));
         }
         let mut new = 0;

@@ -1,0 +1,204 @@
+//! What administrators do to a group that runs, each under its own key
+//! (`docs/decisions/0011-changes-are-proposed-one-by-one.md`).
+
+use crate::config::ClusterConfig;
+use crate::node::{self, StartError};
+use pentarchy_client::{Client, RequestError};
+use pentarchy_core::change::{Change, Petition, Proposed, Shown, Withdrawal, is_accepted};
+use pentarchy_core::configuration::Configuration;
+use pentarchy_core::ids::{MemberId, Millis};
+use pentarchy_core::wire::Wire as _;
+use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::request_auth::ClientSigner;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Why a group does not do what an administrator asks.
+#[derive(Debug, thiserror::Error)]
+pub enum AdministrationError {
+    /// Whoever asks is no administrator of this group, or not any more.
+    #[error("this key is no administrator's of the group, {0}")]
+    NoAdministrator(String),
+    /// The group refuses.
+    #[error("the group refuses: {0}")]
+    Refused(String),
+    /// Too few replicas answered, or the answer came too late.
+    #[error("the group did not answer: {0}")]
+    Unanswered(#[from] RequestError),
+}
+
+/// How often an administrator asks how the group is before it concludes that it is none.
+const ATTEMPTS: u32 = 4;
+
+/// The connection of one administrator.
+pub struct Administrator {
+    client: Client,
+    /// Where the members are, as long as their configuration is the first one.
+    addresses: Vec<String>,
+}
+
+impl Administrator {
+    /// Connects under an administrator's key. Does not wait for any replica.
+    ///
+    /// # Errors
+    /// [`StartError`] as for [`node::connect`].
+    pub fn connect(config: &ClusterConfig, keys: KeyPair) -> Result<Self, StartError> {
+        let client = node::client_config(config, keys.clone())?;
+        // Whatever means other clients have, administrators sign.
+        let signer = ClientSigner::signature(keys, client.membership.group_domain());
+        let client = Client::connect(pentarchy_client::ClientConfig { signer, ..client })?;
+        let addresses = config.replicas.iter().map(|entry| entry.address.clone()).collect();
+        Ok(Self { client, addresses })
+    }
+
+    fn ask(&self, petition: &Petition, limit: Duration) -> Result<Vec<u8>, RequestError> {
+        self.client.submit(petition.to_bytes()).wait_timeout(limit).map(|answer| answer.to_vec())
+    }
+
+    /// Asks how the group is. The answer is ordered, and `f + 1` replicas give it alike.
+    ///
+    /// # Errors
+    /// [`AdministrationError`]
+    pub fn show(&self, limit: Duration) -> Result<Shown, AdministrationError> {
+        let deadline = Instant::now() + limit;
+        let mut attempts = 0;
+        let answer = loop {
+            attempts += 1;
+            match self.ask(&Petition::Show, deadline.saturating_duration_since(Instant::now())) {
+                // Replicas keep no answers for administrators that are not connected yet.
+                Err(RequestError::Forgotten) if attempts < ATTEMPTS => {}
+                Err(RequestError::Forgotten) => {
+                    let why = "or this host's clock is behind that of the host where the key was \
+                               used last";
+                    return Err(AdministrationError::NoAdministrator(why.to_owned()));
+                }
+                answer => break answer?,
+            }
+        };
+        let mut shown = Shown::from_bytes(&answer.clone().into())
+            .map_err(|_| AdministrationError::NoAdministrator(text(&answer)))?;
+        if shown.configuration.number == 0 {
+            for (member, address) in shown.configuration.members.iter_mut().zip(&self.addresses) {
+                member.address.clone_from(address);
+            }
+        }
+        Ok(shown)
+    }
+
+    /// Proposes a change. It is pending once enough administrators have proposed the same. What the
+    /// group says to it.
+    ///
+    /// # Errors
+    /// [`AdministrationError`]
+    pub fn propose(&self, change: Change, limit: Duration) -> Result<String, AdministrationError> {
+        match self.say(&Petition::Propose(Arc::new(change.clone())), limit) {
+            Err(AdministrationError::Unanswered(RequestError::Forgotten)) => {
+                let shown = self.show(limit)?;
+                let has_begun = shown.configuration.number >= change.next.number;
+                let is_pending = shown.pending.is_some_and(|pending| pending.change == change);
+                let by_me =
+                    |it: &Proposed| it.change == change && it.by.contains(&self.client.id());
+                match has_begun || is_pending || shown.proposed.iter().any(by_me) {
+                    true => Ok("proposed".to_owned()),
+                    false => Err(AdministrationError::Refused("it came to nothing".to_owned())),
+                }
+            }
+            said => said,
+        }
+    }
+
+    /// Takes back whatever administrators have proposed for the configuration that was shown.
+    ///
+    /// # Errors
+    /// [`AdministrationError`]
+    pub fn withdraw(&self, shown: &Shown, limit: Duration) -> Result<String, AdministrationError> {
+        let (expects, attempt) = (shown.configuration.digest(), shown.withdrawn);
+        match self.say(&Petition::Withdraw(Withdrawal { expects, attempt }), limit) {
+            Err(AdministrationError::Unanswered(RequestError::Forgotten)) => {
+                let now = self.show(limit)?;
+                let is_over = now.withdrawn > attempt || now.configuration.digest() != expects;
+                match is_over {
+                    true => Ok("withdrawn".to_owned()),
+                    false => Err(RequestError::Forgotten.into()),
+                }
+            }
+            said => said,
+        }
+    }
+
+    fn say(&self, petition: &Petition, limit: Duration) -> Result<String, AdministrationError> {
+        let answer = self.ask(petition, limit)?;
+        if is_accepted(&answer) {
+            Ok(text(&answer))
+        } else {
+            Err(AdministrationError::Refused(text(&answer)))
+        }
+    }
+}
+
+fn text(answer: &[u8]) -> String {
+    String::from_utf8_lossy(answer).into_owned()
+}
+
+/// The change after which each member signs by a new key, and nothing else is different. It is void
+/// after this time from when the group was shown.
+#[must_use]
+pub fn refresh(shown: &Shown, expires: Duration) -> Change {
+    let next = next(&shown.configuration);
+    Change {
+        expects: shown.configuration.digest(),
+        attempt: shown.withdrawn,
+        expires: Millis(shown.time.0.saturating_add(expires.as_millis() as u64)),
+        next,
+        needed: Vec::new(),
+    }
+}
+
+/// The same, and members find this one elsewhere from then on; none if there is no such member.
+#[must_use]
+pub fn relocate(
+    shown: &Shown,
+    member: MemberId,
+    address: &str,
+    expires: Duration,
+) -> Option<Change> {
+    let mut change = refresh(shown, expires);
+    let entry = change.next.members.iter_mut().find(|entry| entry.id == member)?;
+    address.clone_into(&mut entry.address);
+    Some(change)
+}
+
+/// In which of its parts a change differs from the present configuration, beside the keys by which
+/// members sign, which are always new.
+#[must_use]
+pub fn differences(current: &Configuration, change: &Change) -> Vec<&'static str> {
+    let next = &change.next;
+    let who = |it: &Configuration| -> Vec<_> {
+        it.members.iter().map(|member| (member.id, member.identity)).collect()
+    };
+    let places = |it: &Configuration| -> Vec<_> {
+        it.members.iter().map(|member| member.address.clone()).collect()
+    };
+    let settled =
+        (next.requests, next.lane, next.tuning) == (current.requests, current.lane, current.tuning);
+    let parts = [
+        ("members", who(next) == who(current)),
+        ("addresses", places(next) == places(current)),
+        ("administrators", next.administrators == current.administrators),
+        ("f", next.f == current.f),
+        ("protocol", (&next.protocol, &next.facts) == (&current.protocol, &current.facts)),
+        ("secret", next.secret == current.secret),
+        ("settings", settled),
+    ];
+    parts.into_iter().filter(|(_, same)| !same).map(|(part, _)| part).collect()
+}
+
+/// Whether a configuration is what a change makes: members that were ready have other keys.
+#[must_use]
+pub fn is_made_by(configuration: &Configuration, change: &Change) -> bool {
+    configuration.number == change.next.number && differences(configuration, change).is_empty()
+}
+
+fn next(current: &Configuration) -> Configuration {
+    Configuration { number: current.number + 1, ..current.clone() }
+}

@@ -1,0 +1,100 @@
+//! The command line of `members`.
+
+use clap::{Args, Subcommand};
+use pentarchy_console::folder::DATA_DEFAULT;
+use std::path::PathBuf;
+
+/// `members`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pentarchy members list\n  \
+    pentarchy members refresh\n  \
+    pentarchy members refresh --config cluster.toml --admin-key a.key --admin-key b.key\n\n\
+    A change needs more than half of the administrators. One proposes it and others approve it,\n\
+    or one command gets several keys. Then the members get ready, while clients go on.\n\
+    Exit code 0 if the group has begun with the change, 1 if it has not yet or refuses.")]
+pub struct MembersArgs {
+    #[command(subcommand)]
+    pub command: MembersCommand,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum MembersCommand {
+    /// Show the members, what is pending, and what waits for other administrators
+    #[command(after_help = "Example:\n  pentarchy members list --json")]
+    List(Asked),
+    /// Have each member sign by a new key, and erase the one before
+    #[command(after_help = "Example:\n  pentarchy members refresh --expires 30")]
+    Refresh {
+        #[command(flatten)]
+        asked: Asked,
+        /// Minutes after which the change is void, if too few members are ready by then
+        #[arg(long, default_value_t = 10, value_name = "MINUTES",
+            value_parser = clap::value_parser!(u64).range(1..=1440))]
+        expires: u64,
+    },
+    /// Have the members find one of them at another address, and sign by new keys
+    #[command(after_help = "Example:\n  pentarchy members move 2 10.0.0.9:7000\n\n\
+        Stop the replica, move the folder with its keys and data, propose the change, and start \
+        it\nwith --listen on its new host. Clients and gateways have addresses from their own \
+        cluster.toml.")]
+    Move {
+        /// The number of the member
+        member: u32,
+        /// Where it is from then on
+        #[arg(value_name = "HOST:PORT")]
+        address: String,
+        #[command(flatten)]
+        asked: Asked,
+        /// As for `refresh`
+        #[arg(long, default_value_t = 10, value_name = "MINUTES",
+            value_parser = clap::value_parser!(u64).range(1..=1440))]
+        expires: u64,
+    },
+    /// Propose what another administrator has proposed
+    #[command(after_help = "Example:\n  \
+        pentarchy members approve 4f1a6e0b97c2d835 --config cluster.toml --admin-key b.key\n\n\
+        `list` shows each proposal, with its digest and what it alters.")]
+    Approve {
+        /// The digest of the proposed change, or how it begins
+        #[arg(value_name = "CHANGE", value_parser = digest)]
+        change: String,
+        #[command(flatten)]
+        asked: Asked,
+    },
+    /// Take back whatever is proposed or pending
+    #[command(after_help = "Example:\n  pentarchy members withdraw")]
+    Withdraw(Asked),
+}
+
+/// The beginning of a digest: enough of it that nobody finds another change with the same one.
+fn digest(text: &str) -> Result<String, String> {
+    let is_hex =
+        text.len() >= 16 && text.len() <= 64 && text.chars().all(|it| it.is_ascii_hexdigit());
+    if is_hex {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err("16 to 64 hexadecimal digits".to_owned())
+    }
+}
+
+/// Whom to ask, as whom.
+#[derive(Args)]
+pub struct Asked {
+    /// Folder that was given to `up`, where the administrators' keys are too
+    #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
+    pub data: PathBuf,
+    /// The cluster's public configuration, for a cluster that `up` did not start
+    #[arg(long, value_name = "FILE", conflicts_with = "data", requires = "admin_key")]
+    pub config: Option<PathBuf>,
+    /// The key of an administrator; several may be given
+    #[arg(long, value_name = "FILE")]
+    pub admin_key: Vec<PathBuf>,
+    /// Seconds to wait until the group has begun with a change; it goes on all the same
+    #[arg(long, default_value_t = 60, value_name = "SECONDS",
+        value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub wait: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,301 @@
+//! `members`: what administrators do to a group that runs.
+
+pub mod args;
+
+use args::{Asked, MembersArgs, MembersCommand};
+use pentarchy::KeyPair;
+use pentarchy::administration::{
+    AdministrationError, Administrator, differences, is_made_by, refresh, relocate,
+};
+use pentarchy::config::{ClusterConfig, check_address};
+use pentarchy::generate::administrator_key_name;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::progress::spinner;
+use pentarchy_console::say;
+use pentarchy_console::status::cluster;
+use pentarchy_core::change::{Awaiting, Change, Proposed, Shown};
+use pentarchy_core::configuration::Configuration;
+use pentarchy_core::ids::MemberId;
+use serde_json::json;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Between two questions how far a change is. Each is an ordered request, which in an idle group
+/// lets the agreed time pass.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// Digits of a change's digest that are shown to people.
+const DIGITS: usize = 16;
+
+/// How long the group may take to answer one of them.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Runs the command.
+pub fn run(args: &MembersArgs) -> Outcome {
+    match &args.command {
+        MembersCommand::List(asked) => {
+            let shown = show(&administrators(asked)?)?;
+            say(&if asked.json { json_of(&shown) } else { list(&shown) });
+            Ok(())
+        }
+        MembersCommand::Refresh { asked, expires } => {
+            let administrators = administrators(asked)?;
+            let shown = show(&administrators)?;
+            check_clients(&shown)?;
+            let change = refresh(&shown, Duration::from_secs(60 * expires));
+            change_group(&administrators, change, asked)
+        }
+        MembersCommand::Move { member, address, asked, expires } => {
+            check_address(address).map_err(Failure::Usage)?;
+            let administrators = administrators(asked)?;
+            let shown = show(&administrators)?;
+            check_clients(&shown)?;
+            let expires = Duration::from_secs(60 * expires);
+            let change = relocate(&shown, MemberId(*member), address, expires);
+            let change = change
+                .ok_or_else(|| Failure::Usage(format!("the group has no member {member}")))?;
+            change_group(&administrators, change, asked)
+        }
+        MembersCommand::Approve { change, asked } => {
+            let administrators = administrators(asked)?;
+            let shown = show(&administrators)?;
+            change_group(&administrators, chosen(&shown, change)?, asked)
+        }
+        MembersCommand::Withdraw(asked) => {
+            let administrators = administrators(asked)?;
+            let shown = show(&administrators)?;
+            let answer = each(&administrators, |it| it.withdraw(&shown, LIMIT))?;
+            say(&if asked.json { json!({ "answer": answer }).to_string() } else { answer });
+            Ok(())
+        }
+    }
+}
+
+/// The proposal whose digest begins like that. Whoever approves one says which: another
+/// administrator may have replaced it meanwhile.
+fn chosen(shown: &Shown, digest: &str) -> Outcome<Change> {
+    let named = |it: &&Proposed| hex::encode(it.change.digest().0).starts_with(digest);
+    let found: Vec<_> = shown.proposed.iter().filter(named).collect();
+    match found[..] {
+        [proposed] => Ok(proposed.change.clone()),
+        [] => Err(Failure::Unwell(format!(
+            "no proposal that waits for other administrators has a digest that begins with {digest}"
+        ))),
+        _ => Err(Failure::Usage(format!("several digests begin with {digest}: give more of it"))),
+    }
+}
+
+/// The administrators whose keys were given, or are beside the configuration of `up`.
+fn administrators(asked: &Asked) -> Outcome<Vec<Administrator>> {
+    let (config, _) = cluster(asked.config.as_deref(), &asked.data)?;
+    let mut paths = asked.admin_key.clone();
+    if paths.is_empty() && asked.config.is_none() {
+        let beside = (1..=config.administrators.keys.len()).map(administrator_key_name);
+        paths = beside.map(|name| asked.data.join(name)).filter(|path| path.exists()).collect();
+    }
+    if paths.is_empty() {
+        let why = match config.administrators.keys.is_empty() {
+            true => "this group has no administrators: its cluster.toml names none",
+            false => "give an administrator's key: --admin-key admin-1.key",
+        };
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    paths.iter().map(|path| connect(&config, path)).collect()
+}
+
+fn connect(config: &ClusterConfig, path: &Path) -> Outcome<Administrator> {
+    let keys = KeyPair::load(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    Administrator::connect(config, keys).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+fn show(administrators: &[Administrator]) -> Outcome<Shown> {
+    let first = administrators.first().expect("there is one at least");
+    first.show(LIMIT).map_err(unwell)
+}
+
+fn unwell(error: AdministrationError) -> Failure {
+    match error {
+        AdministrationError::NoAdministrator(_) => Failure::Usage(error.to_string()),
+        _ => Failure::Unwell(error.to_string()),
+    }
+}
+
+/// Whether clients of the group go on when its members sign by other keys.
+fn check_clients(shown: &Shown) -> Outcome {
+    if shown.configuration.can_rekey() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "clients of {} check what replicas sign or seal by the keys of their own cluster.toml, \
+         which do not change with the group: its members keep their keys",
+        shown.configuration.protocol
+    )))
+}
+
+/// Each administrator says it, in turn. One that comes too late for that has no part in it. Gives
+/// what the group said last.
+fn each(
+    administrators: &[Administrator],
+    mut says: impl FnMut(&Administrator) -> Result<String, AdministrationError>,
+) -> Outcome<String> {
+    let (mut said, mut refused) = (None, None);
+    for administrator in administrators {
+        match says(administrator) {
+            Ok(answer) => said = Some(answer),
+            Err(AdministrationError::Refused(why)) => refused = Some(why),
+            Err(error) => return Err(unwell(error)),
+        }
+    }
+    match (said, refused) {
+        (Some(answer), _) => Ok(answer),
+        (None, why) => {
+            let why = AdministrationError::Refused(why.unwrap_or_default());
+            Err(Failure::Unwell(why.to_string()))
+        }
+    }
+}
+
+/// Has administrators propose a change, and waits until the group has begun with it.
+fn change_group(administrators: &[Administrator], change: Change, asked: &Asked) -> Outcome {
+    let number = change.next.number;
+    each(administrators, |administrator| administrator.propose(change.clone(), LIMIT))?;
+    let (begun, spinner) = (Instant::now(), spinner());
+    let mut was_pending = false;
+    loop {
+        let shown = show(administrators)?;
+        if shown.configuration.number >= number {
+            spinner.finish_and_clear();
+            if shown.configuration.number == number && !is_made_by(&shown.configuration, &change) {
+                let what = "another change has taken effect: see pentarchy members list";
+                return Err(Failure::Unwell(what.to_owned()));
+            }
+            let text = format!("configuration {number} has begun, in epoch {}", shown.epoch.0);
+            say(&if asked.json { json_of(&shown) } else { text });
+            return Ok(());
+        }
+        let state = match &shown.pending {
+            Some(pending) if pending.change == change => waits_for(pending),
+            None if shown.proposed.iter().any(|proposed| proposed.change == change) => {
+                let digest = hex::encode(change.digest().0);
+                format!(
+                    "others have to approve it: pentarchy members approve {}",
+                    &digest[..DIGITS]
+                )
+            }
+            Some(_) => return Err(Failure::Unwell("another change is pending now".to_owned())),
+            None => {
+                let what = "the change expired, was withdrawn, or made way for another one";
+                return Err(Failure::Unwell(what.to_owned()));
+            }
+        };
+        was_pending |= shown.pending.is_some();
+        if begun.elapsed() > Duration::from_secs(asked.wait) {
+            // The group goes on with it all the same.
+            let what = if was_pending { "it is pending still" } else { "it is not pending yet" };
+            return Err(Failure::Unwell(format!("{what}: {state}")));
+        }
+        spinner.set_message(state);
+        std::thread::sleep(PERIOD);
+    }
+}
+
+/// How many members are ready for a change, and which are missing.
+fn waits_for(pending: &Awaiting) -> String {
+    let members = &pending.change.next.members;
+    let missing = members.iter().map(|member| member.id).filter(|id| !pending.ready.contains(id));
+    let missing: Vec<_> = missing.map(|MemberId(id)| id.to_string()).collect();
+    let ready = format!("ready: {} of {} members", pending.ready.len(), members.len());
+    match missing.is_empty() {
+        true => ready,
+        false => format!("{ready}; missing: {}", missing.join(", ")),
+    }
+}
+
+fn list(shown: &Shown) -> String {
+    let configuration = &shown.configuration;
+    let mut table = pentarchy_console::table::new(&["member", "address", "identity", "signs by"]);
+    for member in &configuration.members {
+        table.add_row([
+            member.id.0.to_string(),
+            member.address.clone(),
+            hex::encode(&member.identity[..4]),
+            hex::encode(&member.signing[..4]),
+        ]);
+    }
+    let administrators = &configuration.administrators;
+    let mut text = format!(
+        "configuration {}, epoch {}: {} with f = {}; {} of {} administrators together change it\
+         \n\n{}",
+        configuration.number,
+        shown.epoch.0,
+        configuration.protocol,
+        configuration.f,
+        administrators.threshold,
+        administrators.keys.len(),
+        pentarchy_console::table::text(&table),
+    );
+    if let Some(pending) = &shown.pending {
+        text += &format!(
+            "\n\nconfiguration {} is pending; {}",
+            configuration.number + 1,
+            waits_for(pending)
+        );
+    }
+    for proposed in &shown.proposed {
+        let (by, needed) = (proposed.by.len(), administrators.threshold);
+        text += &format!(
+            "\n\n{by} of {needed} administrators propose {}: {}",
+            &hex::encode(proposed.change.digest().0)[..DIGITS],
+            what_is_new(configuration, &proposed.change)
+        );
+    }
+    text
+}
+
+/// What a change alters, for who has to decide.
+fn what_is_new(current: &Configuration, change: &Change) -> String {
+    let mut parts = vec!["signing keys"];
+    parts.extend(differences(current, change));
+    format!("other {}", parts.join(", "))
+}
+
+fn json_of(shown: &Shown) -> String {
+    let member = |member: &pentarchy_core::configuration::MemberEntry| {
+        json!({
+            "member": member.id.0,
+            "address": member.address,
+            "identity": hex::encode(member.identity),
+            "signing": hex::encode(member.signing),
+        })
+    };
+    let pending = shown.pending.as_ref().map(|pending| {
+        json!({
+            "expires_ms": pending.change.expires.0,
+            "members": pending.change.next.members.iter().map(member).collect::<Vec<_>>(),
+            "ready": pending.ready.iter().map(|id| id.0).collect::<Vec<_>>(),
+        })
+    });
+    let proposed = shown.proposed.iter().map(|proposed| {
+        json!({
+            "change": hex::encode(proposed.change.digest().0),
+            "differs_in": differences(&shown.configuration, &proposed.change),
+            "members": proposed.change.next.members.iter().map(member).collect::<Vec<_>>(),
+            "by": proposed.by.iter().map(|by| hex::encode(by.0)).collect::<Vec<_>>(),
+        })
+    });
+    let configuration = &shown.configuration;
+    json!({
+        "configuration": configuration.number,
+        "digest": hex::encode(configuration.digest().0),
+        "epoch": shown.epoch.0,
+        "protocol": configuration.protocol,
+        "f": configuration.f,
+        "threshold": configuration.administrators.threshold,
+        "administrators":
+            configuration.administrators.keys.iter().map(hex::encode).collect::<Vec<_>>(),
+        "members": configuration.members.iter().map(member).collect::<Vec<_>>(),
+        "pending": pending,
+        "proposed": proposed.collect::<Vec<_>>(),
+    })
+    .to_string()
+}

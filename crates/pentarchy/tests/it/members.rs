@@ -1,0 +1,215 @@
+//! A group that changes while it runs: its members sign by new keys, and clients go on.
+
+use crate::durable::status;
+use crate::support::{Cluster, PATIENCE, eventually, free_port, run, stderr, stdout, text};
+use pentarchy::administration::{Administrator, refresh};
+use pentarchy::services::kv::{Command, Kv, STATE_BYTES_DEFAULT};
+use pentarchy::{Client, LocalCluster, RequestMode, Service};
+use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
+use serde_json::Value;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn service() -> Box<dyn Service> {
+    Box::new(Kv::new(STATE_BYTES_DEFAULT))
+}
+
+fn increment(client: &Client) {
+    let pending = client.submit(Command::new(&["INCR", "count"]).to_operation());
+    pending.wait_timeout(PATIENCE).expect("the group answers");
+}
+
+fn count(client: &Client) -> u64 {
+    let pending = client.submit(Command::new(&["GET", "count"]).to_operation());
+    let read = pending.wait_timeout(PATIENCE).expect("the group answers").to_vec();
+    let digits: Vec<u8> = read.into_iter().filter(u8::is_ascii_digit).collect();
+    String::from_utf8(digits).expect("digits").parse().expect("a number")
+}
+
+/// The keys by which members sign.
+fn signing(administrator: &Administrator) -> (u64, Vec<[u8; 32]>) {
+    let shown = administrator.show(PATIENCE).expect("an administrator is shown");
+    let members = shown.configuration.members.iter();
+    (shown.configuration.number, members.map(|member| member.signing).collect())
+}
+
+/// Has members sign by new keys, and waits until they do.
+fn refresh_all(administrator: &Administrator) -> Vec<[u8; 32]> {
+    let (number, before) = signing(administrator);
+    let shown = administrator.show(PATIENCE).expect("an administrator is shown");
+    let change = refresh(&shown, Duration::from_secs(600));
+    administrator.propose(change, PATIENCE).expect("it is accepted");
+    let mut after = (number, before.clone());
+    eventually("the configuration begins", || {
+        after = signing(administrator);
+        after.0 == number + 1
+    });
+    assert!(after.1.iter().all(|key| !before.contains(key)), "all have new keys");
+    after.1
+}
+
+/// Ends the writer, also if the test fails.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Clients go on while members get other keys twice; then each replica stops and starts again, and
+/// signs as its configuration says.
+fn goes_on_with_other_keys(protocol: &Descriptor, mode: RequestMode, data: Option<&Path>) {
+    let n = protocol.rules.replicas(1);
+    let builder = LocalCluster::builder().protocol(protocol.rules.name).request_auth(mode);
+    let builder = match data {
+        Some(folder) => builder.data(folder),
+        None => builder,
+    };
+    let mut cluster = builder.start(service).expect("a cluster");
+    let client = cluster.client().expect("a client");
+    let administrators = cluster.administrators().expect("administrators");
+    let [administrator] = &administrators[..] else { panic!("there is one") };
+    let stop = AtomicBool::new(false);
+    let made = std::thread::scope(|scope| {
+        let _stops = Stops(&stop);
+        let writer = scope.spawn(|| {
+            let mut made = 0;
+            while !stop.load(Ordering::Relaxed) {
+                increment(&client);
+                made += 1;
+            }
+            made
+        });
+        refresh_all(administrator);
+        refresh_all(administrator);
+        drop(Stops(&stop));
+        writer.join().expect("clients notice nothing")
+    });
+    assert_eq!(count(&client), made, "each was executed once");
+    // One that forgot what it said is admitted anew, and each admission takes longer.
+    let stops = if data.is_some() { n } else { 1 };
+    for id in 0..stops {
+        cluster.kill(id).expect("it ran");
+        increment(&client);
+        cluster.restart(id, service()).expect("it starts");
+        eventually("it is level in the same configuration", || {
+            increment(&client);
+            let report = status(&client, id as u16);
+            report["phase"] == "normal" && report["behind"] == 0
+        });
+    }
+    // Their votes count: one after the other is missing.
+    refresh_all(administrator);
+    for id in (0..n).skip(n - stops) {
+        cluster.kill(id).expect("it ran");
+        (0..20).for_each(|_| increment(&client));
+        cluster.restart(id, service()).expect("it starts");
+        eventually("it is level", || {
+            increment(&client);
+            let report = status(&client, id as u16);
+            report["phase"] == "normal" && report["behind"] == 0
+        });
+    }
+    assert_eq!(signing(administrator).0, 3);
+}
+
+#[test]
+fn members_that_keep_what_they_say_get_other_keys() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    goes_on_with_other_keys(DEFAULT, RequestMode::Signature, Some(folder.path()));
+}
+
+#[test]
+fn members_that_sign_their_votes_get_other_keys() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    goes_on_with_other_keys(EXAMPLES.signed, RequestMode::Signature, Some(folder.path()));
+}
+
+#[test]
+fn members_whose_votes_are_trusted_macs_get_other_keys() {
+    goes_on_with_other_keys(EXAMPLES.macs, RequestMode::Session, None);
+}
+
+fn members(cluster: &Cluster, words: &[&str]) -> (Value, Option<i32>) {
+    let output = run(&[&["members"], words, &["--json", "--data", text(&cluster.data)]].concat());
+    let json = serde_json::from_slice(&output.stdout);
+    (json.unwrap_or_else(|_| stderr(&output).into()), output.status.code())
+}
+
+#[test]
+fn an_operator_renews_the_keys_of_a_group_that_runs() {
+    let cluster = Cluster::up(&["--durability", "sync"]);
+    assert_eq!(cluster.redis_cli(&["SET", "key", "value"]), "OK");
+    let (before, code) = members(&cluster, &["list"]);
+    assert_eq!((&before["configuration"], code), (&0.into(), Some(0)), "{before}");
+    let (after, code) = members(&cluster, &["refresh"]);
+    assert_eq!((&after["configuration"], code), (&1.into(), Some(0)), "{after}");
+    for id in 0..3 {
+        let [old, new] = [&before, &after].map(|shown| &shown["members"][id]);
+        assert!(old["signing"] != new["signing"] && old["identity"] == new["identity"]);
+        let folder = cluster.data.join(format!("replica-{id}")).join("signing");
+        eventually("there is the present key, and its change", || {
+            std::fs::read_dir(&folder).expect("it was made").count() == 2
+        });
+    }
+    assert_eq!(cluster.redis_cli(&["GET", "key"]), "value");
+    let (_, code) = members(&cluster, &["refresh"]);
+    assert_eq!(code, Some(0));
+    eventually("all is well", || cluster.status().1 == Some(0));
+    // Nothing is proposed, so there is nothing to approve; nor is there anything to withdraw that
+    // would not be accepted.
+    assert_eq!(members(&cluster, &["approve", "0123456789abcdef"]).1, Some(1));
+    let withdrawn = run(&["members", "withdraw", "--data", text(&cluster.data)]);
+    assert_eq!(stdout(&withdrawn).trim(), "withdrawn");
+}
+
+#[test]
+fn more_than_half_of_the_administrators_are_needed() {
+    let mut parts = crate::hosts::Parts::init_with(&["--open", "--administrators", "3"]);
+    (0..3).for_each(|id| parts.start_replica(id));
+    let config = parts.file("cluster.toml");
+    let asks = |key: &str, words: &[&str]| {
+        let key = parts.file(key);
+        let whom = ["--config", text(&config), "--admin-key", text(&key), "--wait", "2"];
+        let output = run(&[&["members"], words, &whom[..]].concat());
+        (stdout(&output) + &stderr(&output), output.status.code())
+    };
+    let (said, code) = asks("admin-1.key", &["refresh"]);
+    assert!(code == Some(1) && said.contains("others have to approve it"), "{said}");
+    let (said, code) = asks("admin-2.key", &["list"]);
+    assert!(code == Some(0) && said.contains("1 of 2 administrators propose"), "{said}");
+    let (_, change) = said.split_once("propose ").expect("a digest");
+    let (change, new) = change.split_once(": ").expect("what it alters");
+    assert_eq!(new.trim(), "other signing keys");
+    let (said, code) = asks("admin-3.key", &["approve", "0123456789abcdef"]);
+    assert!(code == Some(1) && said.contains("no proposal"), "{said}");
+    let (said, code) = asks("client.key", &["list"]);
+    assert!(code == Some(2) && said.contains("no administrator's"), "{said}");
+    let (said, _) = asks("admin-3.key", &["approve", change]);
+    assert!(!said.contains("refuses"), "{said}");
+    eventually("it has begun", || asks("admin-1.key", &["list"]).0.contains("configuration 1,"));
+
+    // A member is to be found elsewhere, where nobody listens yet: the two others go on.
+    let elsewhere = format!("127.0.0.1:{}", free_port());
+    let both = ["--admin-key", text(&parts.file("admin-2.key"))].map(str::to_owned);
+    let words = ["move", "0", &elsewhere, &both[0], &both[1], "--wait", "30"];
+    let whom = ["--config", text(&config), "--admin-key", text(&parts.file("admin-1.key"))]
+        .map(str::to_owned);
+    let whom: Vec<&str> = whom.iter().map(String::as_str).collect();
+    let output = run(&[&["members"][..], &words, &whom].concat());
+    let said = stdout(&output) + &stderr(&output);
+    assert!(output.status.success() && said.contains("configuration 2 has begun"), "{said}");
+    let (said, _) = asks("admin-1.key", &["list"]);
+    assert!(said.contains(&elsewhere), "{said}");
+}
+
+#[test]
+fn members_of_a_group_whose_clients_know_their_keys_keep_them() {
+    let cluster = Cluster::up(&["--protocol", EXAMPLES.speculative.rules.name]);
+    let (said, code) = members(&cluster, &["refresh"]);
+    assert_eq!(code, Some(2));
+    assert!(said.as_str().is_some_and(|said| said.contains("keep their keys")), "{said}");
+    assert_eq!(cluster.redis_cli(&["SET", "key", "value"]), "OK");
+}
