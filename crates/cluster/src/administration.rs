@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Why a group does not do what an administrator asks.
 #[derive(Debug, thiserror::Error)]
 pub enum AdministrationError {
-    /// Whoever asks is no administrator of this group, or not any more.
+    /// The group does not know this key as an administrator's.
     #[error("this key is no administrator's of the group, {0}")]
     NoAdministrator(String),
     /// The group refuses.
@@ -144,9 +144,10 @@ fn text(answer: &[u8]) -> String {
 /// after this time from when the group was shown.
 #[must_use]
 pub fn refresh(shown: &Shown, expires: Duration) -> Change {
-    let next = next(&shown.configuration);
+    let current = &shown.configuration;
+    let next = Configuration { number: current.number + 1, ..current.clone() };
     Change {
-        expects: shown.configuration.digest(),
+        expects: current.digest(),
         attempt: shown.withdrawn,
         expires: Millis(shown.time.0.saturating_add(expires.as_millis() as u64)),
         next,
@@ -179,8 +180,13 @@ pub fn differences(current: &Configuration, change: &Change) -> Vec<&'static str
     let places = |it: &Configuration| -> Vec<_> {
         it.members.iter().map(|member| member.address.clone()).collect()
     };
-    let settled =
-        (next.requests, next.lane, next.tuning) == (current.requests, current.lane, current.tuning);
+    // All that is not compared by name: nothing that a change alters may go unseen.
+    let mut rest = current.clone();
+    rest.number = next.number;
+    rest.members.clone_from(&next.members);
+    rest.administrators.clone_from(&next.administrators);
+    (rest.f, rest.secret, rest.facts) = (next.f, next.secret, next.facts);
+    rest.protocol.clone_from(&next.protocol);
     let parts = [
         ("members", who(next) == who(current)),
         ("addresses", places(next) == places(current)),
@@ -188,7 +194,7 @@ pub fn differences(current: &Configuration, change: &Change) -> Vec<&'static str
         ("f", next.f == current.f),
         ("protocol", (&next.protocol, &next.facts) == (&current.protocol, &current.facts)),
         ("secret", next.secret == current.secret),
-        ("settings", settled),
+        ("settings", rest == *next),
     ];
     parts.into_iter().filter(|(_, same)| !same).map(|(part, _)| part).collect()
 }
@@ -197,8 +203,4 @@ pub fn differences(current: &Configuration, change: &Change) -> Vec<&'static str
 #[must_use]
 pub fn is_made_by(configuration: &Configuration, change: &Change) -> bool {
     configuration.number == change.next.number && differences(configuration, change).is_empty()
-}
-
-fn next(current: &Configuration) -> Configuration {
-    Configuration { number: current.number + 1, ..current.clone() }
 }

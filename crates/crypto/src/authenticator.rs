@@ -97,7 +97,7 @@ impl Authenticator {
 
 impl authenticator::Authenticator for Authenticator {
     fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
-        // Without its key it is one of the faulty: what it signs convinces nobody.
+        // A replica that lacks its key counts as faulty: no other replica accepts what it signs.
         if let Some(keys) = self.signing.as_ref().and_then(|it| it.of_epoch(membership)) {
             self.keys = keys;
         }

@@ -22,7 +22,7 @@ struct Directions {
 }
 
 /// A member's keys with all members, itself included. Agreed on when the first MAC is made or
-/// checked: most protocols need none. Members keep their keys in all epochs.
+/// checked: most protocols need none. The authenticator makes them anew for each epoch.
 pub struct MemberKeys {
     me: KeyPair,
     membership: Arc<Membership>,

@@ -143,8 +143,8 @@ pub enum Trusted {
 /// The subcommand by which this program is the process of a trusted counter.
 pub const COUNTER_COMMAND: &str = "counter";
 
-/// Between two attempts at making a key for the next configuration.
-const PREPARE_AGAIN: Duration = Duration::from_secs(2);
+/// Between two attempts at a folder of signing keys that failed.
+const FOLDER_AGAIN: Duration = Duration::from_secs(2);
 
 /// The folder of the keys by which a replica signs, in its folder of keys.
 const SIGNING_FOLDER: &str = "signing";
@@ -409,7 +409,7 @@ struct Epochs {
     entry: &'static Descriptor,
     life: Life,
     signing: SharedSigningKeys,
-    /// When it could not make a key.
+    /// When it could not make or erase a key.
     failed: Option<Instant>,
     /// Keys of an earlier configuration could not be erased yet.
     is_erasing: bool,
@@ -443,6 +443,18 @@ impl Epochs {
         Setup { me, membership: membership.clone(), fetch, memory, tuning }
     }
 
+    /// Whether the folder of signing keys failed lately: it is not tried again in each round.
+    fn is_pausing(&self) -> bool {
+        self.failed.is_some_and(|failed| failed.elapsed() < FOLDER_AGAIN)
+    }
+
+    fn report_erasing(&mut self, erased: std::io::Result<()>) {
+        if let Err(error) = erased {
+            warn!(%error, "cannot erase a key that is not used any more; trying again");
+            self.failed = Some(Instant::now());
+        }
+    }
+
     fn try_verifier(&self, membership: &Arc<Membership>) -> Result<GroupVerifier, BadVerifier> {
         let check = self.check.for_epoch(membership);
         let place = self.place(membership);
@@ -452,8 +464,8 @@ impl Epochs {
         let key = key.unwrap_or_else(|| {
             error!(
                 epoch = %membership.epoch,
-                "the key by which this member signs in this epoch is not in its folder: what it \
-                 signs convinces nobody, until administrators renew the members' keys"
+                "this replica lacks its signing key of this epoch, so the others accept nothing \
+                 that it signs until administrators run `pentarchy members refresh`"
             );
             signing.current()
         });
@@ -475,7 +487,10 @@ impl Epochs {
 impl EpochFactory for Epochs {
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
         let verifier = self.try_verifier(membership);
-        Arc::new(verifier.expect("members keep their keys, which were checked at the start"))
+        Arc::new(
+            verifier
+                .expect("the file's keys were checked, and a member shows that it has a later one"),
+        )
     }
 
     fn core(
@@ -512,7 +527,7 @@ impl EpochFactory for Epochs {
         if !change.next.can_rekey() {
             return None;
         }
-        if self.failed.is_some_and(|failed| failed.elapsed() < PREPARE_AGAIN) {
+        if self.is_pausing() {
             return None;
         }
         match self.signing.lock().prepare(change) {
@@ -531,23 +546,25 @@ impl EpochFactory for Epochs {
     }
 
     fn erase_former_keys(&mut self) {
-        self.is_erasing = report_erasing(self.signing.lock().erase_former()).is_err();
+        let erased = self.signing.lock().erase_former();
+        self.is_erasing = erased.is_err();
+        self.report_erasing(erased);
     }
 
     fn forget_prepared(&mut self, is_void: &dyn Fn(&Change) -> bool) {
+        if self.is_pausing() {
+            return;
+        }
         if self.is_erasing {
             self.erase_former_keys();
         }
-        let _ = report_erasing(self.signing.lock().forget(is_void));
+        let forgotten = self.signing.lock().forget(is_void);
+        self.report_erasing(forgotten);
     }
 
     fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord> {
         (self.entry.check_records)(records)
     }
-}
-
-fn report_erasing(erased: std::io::Result<()>) -> std::io::Result<()> {
-    erased.inspect_err(|error| warn!(%error, "cannot erase a key that is not used any more"))
 }
 
 fn access(config: &ClusterConfig) -> Access {

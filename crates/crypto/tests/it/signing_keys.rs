@@ -126,7 +126,7 @@ fn what_a_crash_left_is_no_key() {
     assert!(keys.lock().get(&key).is_none());
     let again = keys.lock().prepare(&change(1)).unwrap();
     assert!(again != key && open(&folder).lock().get(&again).is_some());
-    // What is no key says so.
+    // A file that holds no key is named when the folder is opened.
     fs::write(&path, "pentarchy-key-1 12\n").unwrap();
     let error = SigningKeys::open(&folder, identity()).unwrap_err();
     assert!(error.to_string().contains("pentarchy-key-1"), "{error}");

@@ -48,19 +48,18 @@ pub fn run(args: &InitArgs) -> Outcome {
             "  a gateway: pentarchy gateway --config {out}/cluster.toml --key {out}/{key}"
         ));
     }
-    say_administrators(args);
+    say_administrators(args, cluster.config.administrators.threshold);
     say(&format!("  here: pentarchy status --config {out}/cluster.toml --key {out}/client.key"));
     Ok(())
 }
 
 /// Where the keys of administrators are to be.
-fn say_administrators(args: &InitArgs) {
+fn say_administrators(args: &InitArgs, needed: u8) {
     let (many, out) = (args.administrators, args.out.display());
     if many == 0 {
         say("It has no administrators: nobody can change it while it runs.");
         return;
     }
-    let needed = many / 2 + 1;
     say(&format!(
         "Keep the keys of its administrators apart, and away from these hosts; {needed} of {many} \
          together can change the group:"

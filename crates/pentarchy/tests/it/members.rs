@@ -160,7 +160,7 @@ fn an_operator_renews_the_keys_of_a_group_that_runs() {
     eventually("all is well", || cluster.status().1 == Some(0));
     // Nothing is proposed, so there is nothing to approve; nor is there anything to withdraw that
     // would not be accepted.
-    assert_eq!(members(&cluster, &["approve", "0123456789abcdef"]).1, Some(1));
+    assert_eq!(members(&cluster, &["approve", "0123456789abcdef0123456789abcdef"]).1, Some(1));
     let withdrawn = run(&["members", "withdraw", "--data", text(&cluster.data)]);
     assert_eq!(stdout(&withdrawn).trim(), "withdrawn");
 }
@@ -183,7 +183,7 @@ fn more_than_half_of_the_administrators_are_needed() {
     let (_, change) = said.split_once("propose ").expect("a digest");
     let (change, new) = change.split_once(": ").expect("what it alters");
     assert_eq!(new.trim(), "other signing keys");
-    let (said, code) = asks("admin-3.key", &["approve", "0123456789abcdef"]);
+    let (said, code) = asks("admin-3.key", &["approve", "0123456789abcdef0123456789abcdef"]);
     assert!(code == Some(1) && said.contains("no proposal"), "{said}");
     let (said, code) = asks("client.key", &["list"]);
     assert!(code == Some(2) && said.contains("no administrator's"), "{said}");

@@ -1,5 +1,6 @@
 //! The command line of `members`.
 
+use super::DIGITS;
 use clap::{Args, Subcommand};
 use pentarchy_console::folder::DATA_DEFAULT;
 use std::path::PathBuf;
@@ -53,7 +54,8 @@ pub enum MembersCommand {
     },
     /// Propose what another administrator has proposed
     #[command(after_help = "Example:\n  \
-        pentarchy members approve 4f1a6e0b97c2d835 --config cluster.toml --admin-key b.key\n\n\
+        pentarchy members approve 4f1a6e0b97c2d8354f1a6e0b97c2d835 --config cluster.toml \
+        --admin-key b.key\n\n\
         `list` shows each proposal, with its digest and what it alters.")]
     Approve {
         /// The digest of the proposed change, or how it begins
@@ -67,14 +69,14 @@ pub enum MembersCommand {
     Withdraw(Asked),
 }
 
-/// The beginning of a digest: enough of it that nobody finds another change with the same one.
+/// The beginning of a digest: so much of it that no administrator finds two changes that share it.
 fn digest(text: &str) -> Result<String, String> {
     let is_hex =
-        text.len() >= 16 && text.len() <= 64 && text.chars().all(|it| it.is_ascii_hexdigit());
+        text.len() >= DIGITS && text.len() <= 64 && text.chars().all(|it| it.is_ascii_hexdigit());
     if is_hex {
         Ok(text.to_ascii_lowercase())
     } else {
-        Err("16 to 64 hexadecimal digits".to_owned())
+        Err(format!("{DIGITS} to 64 hexadecimal digits"))
     }
 }
 

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// Digits of a change's digest that are shown to people.
-const DIGITS: usize = 16;
+pub const DIGITS: usize = 32;
 
 /// How long the group may take to answer one of them.
 const LIMIT: Duration = Duration::from_secs(10);
