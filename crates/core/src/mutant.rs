@@ -135,6 +135,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("epochs.handover-of-f", "f votes prove how an epoch ends"),
     mutant("epochs.begins-elsewhere", "an epoch begins where the one before began"),
     mutant("epochs.reads-before-base", "queries are answered from before an epoch's first state"),
+    mutant("epochs.judged-early", "former keys judge what the next epoch's members sign")
+        .scheduled(),
     mutant("roster.admits-another", "the device of the next member is admitted too"),
     mutant("roster.wait-stays", "members are admitted as often as they ask after a first wait"),
     mutant("roster.one-administrator-is-enough", "one administrator's proposal is pending at once"),

@@ -1,26 +1,32 @@
 //! A group goes on with other members: links name members, and each epoch says which replicas those
 //! are.
 
-use crate::bench::{AtOnce, Bench, RULES};
+use crate::bench::{AtOnce, Bench, RULES, identity};
 use crate::disk::SlowDisk;
 use crate::keys::{Eyes, Hand, signature};
 use bytes::Bytes;
-use pentarchy_core::auth::Verifier;
+use pentarchy_core::auth::{Signature, Verifier};
+use pentarchy_core::change::Petition;
 use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry, RequestMeans};
-use pentarchy_core::epochs::{Epochs, Handover, Message, Proof};
+use pentarchy_core::counter::{Instance, TrustedMac, Ui};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::{Admission, Epochs, Handover, Message, Proof};
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, ReplicaId, ReplicaSet};
+use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::{Base, Life, Membership, PillarConfig};
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::{BadRecord, Memory, Tuning};
-use pentarchy_core::request::{Draft, RequestAuth};
+use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::transfer::Transfer;
 use pentarchy_core::wire::Wire as _;
 use pentarchy_machine::{
     EPOCHS, Engine, EngineParts, EpochFactory, EpochManager, Halt, HostLimits, Machine,
-    MachineParts, PROTOCOL, Resuming, Started,
+    MachineParts, ObservedStore, PROTOCOL, Resuming, Started,
 };
 use pentarchy_services::null::Null;
+use pentarchy_storage::kept::{Certificates, DurableStore};
 use std::sync::{Arc, Mutex};
 
 type Heard = Arc<Mutex<Vec<ReplicaId>>>;
@@ -31,9 +37,41 @@ struct Cores {
     heard: Heard,
 }
 
+/// What members sign by, first in epoch 0 and then in all later ones.
+const KEYS: [&str; 2] = ["replica", "replica with another key"];
+
+/// Knows the members by their keys of an epoch.
+struct EyesOf {
+    place: Eyes,
+    keys: &'static str,
+}
+
+impl Verifier for EyesOf {
+    fn signature(&self, replica: ReplicaId, digest: &Digest, said: &[u8; 64]) -> bool {
+        signature(self.keys, replica, digest).0 == *said
+    }
+    fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
+        self.place.usig(replica, digest, ui)
+    }
+    fn mac(&self, from: (ReplicaId, Instance), digest: &Digest, mac: &TrustedMac) -> bool {
+        self.place.mac(from, digest, mac)
+    }
+    fn vector(&self, author: ReplicaId, digest: &Digest, macs: &MacVector) -> bool {
+        self.place.vector(author, digest, macs)
+    }
+    fn authority(&self, digest: &Digest, signatures: &[(ReplicaId, Signature)]) -> bool {
+        self.place.authority(digest, signatures)
+    }
+    fn envelope(&self, envelope: &Envelope) -> bool {
+        self.place.envelope(envelope)
+    }
+}
+
 impl EpochFactory for Cores {
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
-        Arc::new(Eyes(membership.index_of(self.me).expect("it has a place")))
+        let place = Eyes(membership.index_of(self.me).expect("it has a place"));
+        let keys = KEYS[usize::from(membership.epoch != Epoch(0))];
+        Arc::new(EyesOf { place, keys })
     }
     fn core(
         &mut self,
@@ -93,6 +131,11 @@ fn link() -> Proof {
 
 /// A member of the group as it begins, and whom its cores hear.
 fn bench(me: u32) -> (Bench, Heard) {
+    of_disk(me, None)
+}
+
+/// The same, with what it keeps.
+fn of_disk(me: u32, disk: Option<SlowDisk>) -> (Bench, Heard) {
     let (membership, me) = (first(), MemberId(me));
     let heard = Heard::default();
     let mut factory = Cores { me, heard: heard.clone() };
@@ -115,7 +158,8 @@ fn bench(me: u32) -> (Bench, Heard) {
         transfer: Transfer::new(me),
         spooling: None,
         epoch_manager: EpochManager::new(epochs, life(), Box::new(factory), sealer),
-        store: None,
+        store: disk
+            .map(|disk| ObservedStore::new(DurableStore::new(disk, None, Certificates::default()))),
         cache: None,
         resuming: Resuming::new(false, Vec::new()),
         is_split: false,
@@ -135,11 +179,33 @@ fn say(bench: &mut Bench, from: u32, epoch: u64) {
 
 /// Shows the end of the first epoch, and lets the time pass in which the core might get there.
 fn end(bench: &mut Bench) -> Result<(), Halt> {
-    let shown = Message::Proofs(vec![link()]).to_bytes();
-    let message = [&[EPOCHS][..], &shown].concat();
-    bench.machine.on_peer(MemberId(2), [Bytes::from(message)].into_iter(), false);
+    tell(bench, &Message::Proofs(vec![link()]));
     bench.round(1, &[])?;
     bench.round(1_000, &[])
+}
+
+/// Member 2 says something about epochs.
+fn tell(bench: &mut Bench, message: &Message) {
+    let message = [&[EPOCHS][..], &message.to_bytes()].concat();
+    bench.machine.on_peer(MemberId(2), [Bytes::from(message)].into_iter(), false);
+}
+
+/// Member 2 asks for another life of its device, with which an epoch ends.
+fn asks_admission(bench: &mut Bench) {
+    let life = Life::mac(Incarnation(2));
+    let configuration = first().configuration;
+    let asked = Petition::Admit(Admission { epoch: Epoch(0), configuration, life });
+    let requests = vec![Request { number: 1, operation: asked.to_bytes() }];
+    let draft = Draft { client: ClientId([102; 32]), floor: 1, events: None, requests };
+    let envelope = draft.seal(RequestAuth::Signature([1; 64]));
+    tell(bench, &Message::Admit(Arc::new(envelope)));
+}
+
+/// What two other members sign by these keys about the end of an epoch.
+fn proof(ending: &Membership, handover: Handover, keys: &'static str) -> Proof {
+    let statement = handover.statement(ending);
+    let sign = |by| (ReplicaId(by), signature(keys, ReplicaId(by), &statement));
+    Proof { handover, next: None, signatures: vec![sign(2), sign(3)] }
 }
 
 #[test]
@@ -191,4 +257,52 @@ fn a_replica_that_is_left_out_ends() {
     let (mut bench, _) = bench(0);
     bench.round(1, &[]).unwrap();
     assert!(matches!(end(&mut bench), Err(Halt::Removed(Epoch(1)))));
+}
+
+/// In which epochs a replica is that was shown the end of its own, whose state it is slow to keep,
+/// and then the end of the next one: signed by former keys while it waits for its disk, and by
+/// present keys when it is there.
+fn shown_two_ends_while_the_disk_is_slow() -> [u64; 2] {
+    // One without a disk says how the epoch ends.
+    let (mut fast, _) = bench(0);
+    asks_admission(&mut fast);
+    fast.round(1, &[]).unwrap();
+    let said = fast.driver.to_peers.iter().map(|(.., bytes)| bytes.slice(1..));
+    let vote =
+        said.flat_map(|bytes| Message::from_bytes(&bytes)).find_map(|message| match message {
+            Message::Vote(handover, _) => Some(handover),
+            _ => None,
+        });
+    let ended = proof(&first(), vote.expect("it says how the epoch ends"), KEYS[0]);
+    let second = ended.successor(&first());
+
+    let disk = SlowDisk::new(identity(ReplicaId(1)), first());
+    let (mut slow, heard) = of_disk(1, Some(disk.clone()));
+    asks_admission(&mut slow);
+    slow.round(1, &[]).unwrap();
+    tell(&mut slow, &Message::Proofs(vec![ended]));
+    slow.round(1, &[]).unwrap();
+    slow.round(1_000, &[]).unwrap();
+    say(&mut slow, 3, 1);
+    assert!(heard.lock().unwrap().is_empty(), "the second epoch has not begun");
+
+    let lives = vec![life(); 4];
+    let handover = Handover { epoch: Epoch(1), base: second.base, lives, next: None };
+    let [forged, honest] = KEYS.map(|keys| proof(&second, handover.clone(), keys));
+    let settles = |shown| {
+        tell(&mut slow, &Message::Proofs(vec![shown]));
+        slow.round(1, &[]).unwrap();
+        slow.round(1_000, &[]).unwrap();
+        disk.settle();
+        slow.round(1, &[]).unwrap();
+        slow.status().epoch
+    };
+    [forged, honest].map(settles)
+}
+
+#[test]
+fn former_keys_prove_nothing_while_the_next_epoch_waits_for_the_disk() {
+    assert_eq!(shown_two_ends_while_the_disk_is_slow(), [1, 2]);
+    let early = Some("epochs.judged-early");
+    assert_eq!(mutant::with(early, shown_two_ends_while_the_disk_is_slow), [2, 2]);
 }
