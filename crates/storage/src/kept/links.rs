@@ -53,6 +53,18 @@ const CHECK_BYTES: usize = 32;
 /// Ending of a link's name.
 const ENDING: &str = ".link";
 
+/// The proofs in a folder of the chain, from the first one on, as far as none is missing. A log
+/// may know less of them.
+///
+/// # Errors
+/// [`StorageError`], also if they are another group's.
+pub fn read_chain(folder: Box<dyn Folder>, group: GroupId) -> Result<Vec<Proof>, StorageError> {
+    let links = Links { folder, group };
+    let names: BTreeSet<String> = links.folder.list()?.into_iter().collect();
+    let there = (1..).take_while(|number| names.contains(&name_of(*number)));
+    there.map(|number| links.read(number, &names)).collect()
+}
+
 /// The folder of the chain.
 pub(super) struct Links {
     folder: Box<dyn Folder>,

@@ -25,7 +25,7 @@ pub use certificates::Certificates;
 pub use describe::{Described, describe};
 pub use durable_store::{Backing, DurableStore, Then};
 pub use entry::{Entry, Mark, Needed};
-pub use links::{CHAIN, EpochStart};
+pub use links::{CHAIN, EpochStart, read_chain};
 pub use look::{Newest, newest_state};
 pub use queue::Scrubs;
 pub use stepped::{Job, Stepped};
@@ -292,6 +292,20 @@ impl Kept {
         membership: Arc<Membership>,
         options: Options,
     ) -> Result<Self, StorageError> {
+        Self::create_in(data, identity, EpochStart::within(membership, None), options)
+    }
+
+    /// The same for a replica that joins a group when its epoch begins like this. It has no state
+    /// yet, so it is to be [opened](Self::open) before anything is kept.
+    ///
+    /// # Errors
+    /// [`StorageError`]
+    pub fn create_in(
+        data: &mut dyn Folder,
+        identity: Identity,
+        start: EpochStart,
+        options: Options,
+    ) -> Result<Self, StorageError> {
         let (snapshots, damaged) = open_snapshots(data, identity, &options)?;
         if let Some(there) = snapshots.list().next() {
             return Err(StorageError::Unexpected { file: format!("snapshot {}", there.slot) });
@@ -300,11 +314,10 @@ impl Kept {
             return Err(damaged);
         }
         remove_unused(&mut *data.folder(LOG)?, &identity)?;
-        let links = Links::create(data.folder(CHAIN)?, membership.group)?;
-        let log = Log::create(data.folder(LOG)?, identity, of_parts(options, &membership))?;
-        let first = EpochStart::within(membership, None);
-        let mut entries = Entries::new(log, links, first.clone(), None);
-        entries.begin_epoch(first)?;
+        let links = Links::create(data.folder(CHAIN)?, start.membership.group)?;
+        let log = Log::create(data.folder(LOG)?, identity, of_parts(options, &start.membership))?;
+        let mut entries = Entries::new(log, links, start.clone(), None);
+        entries.begin_epoch(start)?;
         entries.log.commit()?;
         Ok(Self { entries, states: States(snapshots), tip: None, newest: None })
     }

@@ -14,7 +14,7 @@ use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_sim::disk::{Fate, Faults, SimDisk};
 use pentarchy_storage::error::StorageError;
-use pentarchy_storage::kept::{CHAIN, EpochStart, Kept, Past};
+use pentarchy_storage::kept::{CHAIN, EpochStart, Kept, Past, read_chain};
 use std::sync::Arc;
 
 /// Four members, with new keys in each configuration.
@@ -154,6 +154,40 @@ fn the_log_never_names_a_configuration_of_which_a_link_is_missing() {
         lengths[length] += 1;
     }
     assert!(lengths.iter().all(|runs| *runs > 5), "{lengths:?}");
+}
+
+/// Power fails at each operation while a replica that joins begins to keep things.
+#[test]
+fn one_that_joins_begins_with_the_whole_chain_or_begins_again() {
+    let chain = chain(3);
+    let links: Vec<Proof> = chain.iter().map(|(_, link)| link.clone()).collect();
+    let base = Base { slot: Slot(9), state: Digest::of(b"state") };
+    let membership = Arc::new(Membership { base, ..Membership::clone(&chain[2].0) });
+    let joins = |disk: &SimDisk| {
+        let (membership, links) = (membership.clone(), links.clone());
+        let start = EpochStart { membership, proof: None, links };
+        Kept::create_in(&mut *disk.root(), identity(), start, options(5)).map(drop)
+    };
+    let mut begun = [0; 2];
+    for run in 0..200 {
+        let disk = tearing(run);
+        disk.choose(disk.operations() + run / 4, Fate::Stops);
+        let is_whole = joins(&disk).is_ok();
+        disk.restart();
+        disk.lose_power();
+        // Nobody was told of one that did not come so far.
+        if !is_whole {
+            joins(&disk).unwrap_or_else(|error| panic!("run {run}: {error}"));
+        }
+        let opened = Kept::open(&mut *disk.root(), identity(), &membership, options(5));
+        let (_, past) = opened.unwrap_or_else(|error| panic!("run {run}: {error}"));
+        assert_eq!((&past.membership, &past.links), (&membership, &links), "run {run}");
+        assert!(!past.is_whole(), "it lacks the state with which the epoch begins");
+        let there = read_chain(disk.root().folder(CHAIN).unwrap(), identity().group);
+        assert_eq!(there.unwrap(), links);
+        begun[usize::from(is_whole)] += 1;
+    }
+    assert!(begun.iter().all(|runs| *runs > 5), "{begun:?}");
 }
 
 #[test]
