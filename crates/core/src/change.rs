@@ -34,6 +34,14 @@ impl Request {
     }
 }
 
+impl Envelope {
+    /// Whether it asks something, and nothing of the service.
+    #[must_use]
+    pub fn is_to_group(&self) -> bool {
+        !self.requests.is_empty() && self.requests.iter().all(Request::is_to_group)
+    }
+}
+
 /// The next configuration, as an administrator proposes it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Change {

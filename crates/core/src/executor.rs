@@ -13,7 +13,7 @@ use crate::membership::{Base, Membership};
 use crate::mutant;
 use crate::ports::client::{Outcome, Reply, ToClient};
 use crate::protocol::Authority;
-use crate::request::{Envelope, Request};
+use crate::request::Envelope;
 use crate::roster::{Ending, Roster};
 use crate::service::{Context, Event, Service};
 use crate::sessions::{Lookup, SESSION_SECTIONS, Sessions};
@@ -291,9 +291,7 @@ impl Executor {
     /// request is to the group itself. That of a stranger comes to nothing, and takes no other
     /// request of its envelope along: these may be of many users of one client.
     fn is_all_to_group(&self, envelope: &Envelope) -> bool {
-        let governs = self.roster.governs(&envelope.client);
-        let is_empty = envelope.requests.is_empty();
-        governs || !is_empty && envelope.requests.iter().all(Request::is_to_group)
+        self.roster.governs(&envelope.client) || envelope.is_to_group()
     }
 
     /// Executes requests to the group itself. They need no place in the client table, and must not

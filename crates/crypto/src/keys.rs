@@ -17,7 +17,7 @@
 
 use crate::costs;
 use crate::secret_file::{self, SecretFileError};
-use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::ClientId;
 use std::fmt;
@@ -34,6 +34,14 @@ pub const GROUP_SECRET_LABEL: &str = "pentarchy-group-secret-1";
 #[derive(Clone)]
 pub struct KeyPair {
     signing: SigningKey,
+}
+
+/// Whether somebody signed this by the key of which this is the public part.
+#[must_use]
+pub fn is_signed_by(key: &[u8; 32], digest: &Digest, signature: &[u8; 64]) -> bool {
+    costs::SIGNATURES_VERIFIED.add(1);
+    let signature = Signature::from_bytes(signature);
+    VerifyingKey::from_bytes(key).is_ok_and(|key| key.verify_strict(&digest.0, &signature).is_ok())
 }
 
 impl KeyPair {

@@ -1,7 +1,7 @@
 //! Checks what others made, for one membership.
 
 use crate::costs;
-use crate::keys::KeyPair;
+use crate::keys::{KeyPair, is_signed_by};
 use crate::member_keys::MemberKeys;
 use crate::request_auth::{self, BadMemberKey, PairKeys, SignedRequest};
 use crate::seen::Seen;
@@ -195,10 +195,10 @@ impl GroupVerifier {
         Self { member, ..self }
     }
 
-    /// Takes requests of these clients, the members and the administrators only. Every replica of a
-    /// group must have the same list: a lying replica could have any other client's requests
-    /// ordered where only connections are checked, and replicas that disagree would stop each
-    /// other.
+    /// Takes requests to the service of these clients, the members and the administrators only.
+    /// Every replica of a group must have the same list: a lying replica could have any other
+    /// client's requests ordered where only connections are checked, and replicas that disagree
+    /// would stop each other.
     #[must_use]
     pub fn only(self, mut clients: BTreeSet<ClientId>) -> Self {
         clients.extend(self.membership.members.iter().map(|member| ClientId(member.identity)));
@@ -255,10 +255,10 @@ impl GroupVerifier {
         request_auth::request_statement(&self.domain, &envelope.digest)
     }
 
-    /// Has the envelopes of members and administrators checked by signature, and all others by
-    /// `clients`. What those ask changes who is trusted, and with which devices, so it must not
-    /// rest on devices. Nor on MACs: who trusts clients to fail by accident only does not trust
-    /// replicas so far.
+    /// Has the envelopes of members and administrators, and those that ask something of the group
+    /// itself, checked by signature, and all others by `clients`. What those ask changes who is
+    /// trusted, and with which devices, so it must not rest on devices. Nor on MACs: who trusts
+    /// clients to fail by accident only does not trust replicas so far.
     fn members_sign(
         &self,
         envelopes: &[&Envelope],
@@ -266,8 +266,9 @@ impl GroupVerifier {
     ) -> bool {
         let group = &self.membership;
         let governs = |by: &ClientId| group.member(by).is_some() || group.has_administrator(by);
+        let is_signed = |it: &&&Envelope| governs(&it.client) || it.is_to_group();
         let (signed, by_clients): (Vec<&Envelope>, Vec<&Envelope>) =
-            envelopes.iter().partition(|envelope| governs(&envelope.client));
+            envelopes.iter().partition(is_signed);
         (signed.is_empty() || self.all_signed(&signed)) && clients(&by_clients)
     }
 
@@ -357,8 +358,11 @@ impl Verifier for GroupVerifier {
     }
 
     fn envelopes(&self, envelopes: &[&Envelope]) -> bool {
+        // What is asked of the group itself takes no client's place, and the group refuses it to
+        // whoever has no say in it. One that is to be a member has, and is in no list.
         let listed = |envelope: &&Envelope| {
             self.clients.as_ref().is_none_or(|clients| clients.contains(&envelope.client))
+                || envelope.is_to_group()
         };
         let genuine = envelopes.iter().all(listed)
             && match &self.requests {
@@ -372,7 +376,7 @@ impl Verifier for GroupVerifier {
             };
         let is_signed = |key: &[u8; 32], digest: &Digest, signed: &auth::Signature| {
             let claim = possession_claim(key, digest, signed);
-            self.once(&claim, || is_signed_by(key, digest, signed))
+            self.once(&claim, || is_signed_by(key, digest, &signed.0))
         };
         genuine && envelopes.iter().all(|envelope| proves_possession(envelope, is_signed))
     }
@@ -405,13 +409,6 @@ fn mac_claim(by: Maker, mac: &TrustedMac, digest: &Digest) -> Digest {
     let mut hasher = Hasher::new("seen trusted mac");
     hasher.u64(by.replica.0.into()).u64(by.instance.0.into()).u64(by.incarnation.0);
     hasher.digest(digest).bytes(&mac.0).finish()
-}
-
-/// Whether somebody signed this by the key of which this is the public part.
-fn is_signed_by(key: &[u8; 32], digest: &Digest, signed: &auth::Signature) -> bool {
-    costs::SIGNATURES_VERIFIED.add(1);
-    let signed = Signature::from_bytes(&signed.0);
-    VerifyingKey::from_bytes(key).is_ok_and(|key| key.verify_strict(&digest.0, &signed).is_ok())
 }
 
 /// The digest names the member.
