@@ -1,5 +1,6 @@
 //! What a client is connected with.
 
+use crate::follows::Follows;
 use bytes::Bytes;
 use pentarchy_core::limits::CLIENT_WINDOW;
 use pentarchy_core::membership::Membership;
@@ -53,6 +54,9 @@ pub struct ClientConfig {
     /// [`CLIENT_EVENTS_MAX`](pentarchy_core::limits::CLIENT_EVENTS_MAX) for it, and forget the
     /// clients that were idle for longest.
     pub on_event: Option<OnEvent>,
+    /// What leads the client on when its group changes; with none, it stays with the replicas that
+    /// it knows.
+    pub follows: Option<Box<dyn Follows>>,
 }
 
 impl ClientConfig {
@@ -73,6 +77,7 @@ impl ClientConfig {
             core,
             outstanding_max: OUTSTANDING_DEFAULT,
             on_event: None,
+            follows: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::completion::{Completion, Completions, Pending};
 use crate::config::ClientConfig;
 use crate::error::{ConnectError, RequestError};
 use crate::host::Host;
-use crate::inbox::{Command, Inbox};
+use crate::inbox::{Command, Inbox, Question};
 use crate::judging::Tally;
 use bytes::Bytes;
 use pentarchy_core::ids::{ClientId, ReplicaId};
@@ -196,7 +196,15 @@ impl Client {
     /// A replica's own view of itself, as JSON. It is one replica's word and proves nothing.
     pub fn status(&self, replica: ReplicaId) -> Pending {
         let (pending, done) = Pending::new();
-        self.0.inbox.ask_status(replica, done);
+        self.0.inbox.ask(replica, Question::Status, done);
+        pending
+    }
+
+    /// How the group stands, as one replica says, with the proofs of how its configurations ended
+    /// from this one on: an encoded [`Standing`](pentarchy_core::standing::Standing).
+    pub fn standing(&self, replica: ReplicaId, from: u64) -> Pending {
+        let (pending, done) = Pending::new();
+        self.0.inbox.ask(replica, Question::Standing(from), done);
         pending
     }
 

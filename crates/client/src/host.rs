@@ -3,24 +3,27 @@
 use crate::completion::Completion;
 use crate::config::{ClientConfig, ClientEvent, OnEvent};
 use crate::error::{ConnectError, RequestError};
-use crate::inbox::{Command, Inbox};
+use crate::follows::{Followed, Follows, NextGroup};
+use crate::inbox::{Command, Inbox, Question};
 use crate::judged::{JudgedOperations, take_held_back};
 use crate::judging::result;
 use crate::links::{Changes, Links};
 use crate::waiting::Waiting;
 use bytes::Bytes;
+use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Millis, Node, ReplicaId, ReplicaSet};
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
 use pentarchy_core::request::FENCE;
+use pentarchy_core::standing::Standing;
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_io::channel::Identity;
 use pentarchy_io::clock::{Clock, wall_micros};
 use pentarchy_io::poll::{Poller, Token};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use tracing::{debug, error};
+use tracing::{debug, error, info};
 
 /// The token of the waker; replicas' tokens are their ids.
 const WAKER: Token = Token(usize::MAX);
@@ -33,6 +36,17 @@ const CONNECT_MS: u64 = 100;
 /// Milliseconds between two probes for another host of the same key.
 const PROBE_MS: u64 = 1_000;
 
+/// Milliseconds between two times that proofs of how the group has changed are judged.
+const JUDGE_MS: u64 = 100;
+
+/// Milliseconds between two questions to all replicas whether it has.
+const ASK_MS: u64 = 10_000;
+
+/// Questions to one replica how the group stands that may wait for an answer. Of more, the first
+/// fail: whoever follows the group asks all again and again, and a replica that never answers must
+/// not take the room of the questions to the others.
+const STANDINGS_MAX: usize = 4;
+
 /// The longest sleep in milliseconds; nothing depends on it.
 const SLEEP_MS: u64 = 1_000;
 
@@ -41,15 +55,26 @@ pub struct Host {
     inbox: Arc<Inbox>,
     poller: Poller,
     clock: Clock,
+    identity: Identity,
+    me: Node,
     links: Links,
+    /// What leads on when the group changes.
+    follows: Option<Box<dyn Follows>>,
+    /// The last proofs that each replica sent, until they are judged.
+    proofs: BTreeMap<ReplicaId, Vec<Proof>>,
+    /// None are judged before this time: each costs far more to judge than to send.
+    judge_at: u64,
+    /// When all replicas are asked again whether the group has changed: what they said of it
+    /// unasked may have been lost.
+    ask_at: u64,
     commands: Vec<Command>,
     /// Operations that wait for room among the numbers or until those that were given up are
     /// settled, in order, and until when.
     held_back: VecDeque<(Command, Option<u64>)>,
     /// None of these is over before this time.
     held_until: u64,
-    /// Who waits for each replica's status.
-    statuses: Vec<Vec<Completion>>,
+    /// Who waits for what each replica says of itself.
+    asked: Vec<Vec<(Question, Completion)>>,
     /// Replicas to which a connection was opened or could not be.
     tried: ReplicaSet,
     /// A connection was closed since the last probe, and this host has had something ordered:
@@ -77,12 +102,18 @@ struct Desk {
     completed: usize,
     outgoing: Vec<(ReplicaSet, ToReplica)>,
     on_event: Option<OnEvent>,
+    /// Another core may have to be asked again what this one was asked.
+    notes: bool,
+    /// The application was told all events up to this number, or that they are lost: another core
+    /// begins with the first that replicas have.
+    told: u64,
 }
 
 impl Host {
     pub fn new(config: ClientConfig) -> Result<(Self, Arc<Inbox>), ConnectError> {
         let ClientConfig { membership, addresses, keys, signer, core, .. } = config;
         let (outstanding_max, on_event) = (config.outstanding_max, config.on_event);
+        let follows = config.follows;
         let (members, given) = (membership.n(), addresses.len());
         if members != given {
             return Err(ConnectError::Addresses { members, addresses: given });
@@ -94,7 +125,8 @@ impl Host {
         let inbox = Arc::new(Inbox::new(poller.waker(WAKER)?, outstanding_max));
         let identity = Identity::new(*keys.channel_secret(), &membership.group_domain());
         let replicas = addresses.into_iter().zip(membership.members.iter().map(|m| m.identity));
-        let links = Links::new(identity, Node::Client(keys.client_id()), 0, replicas)?;
+        let me = Node::Client(keys.client_id());
+        let links = Links::new(identity.clone(), me, 0, replicas)?;
         let listens = on_event.is_some();
         let mut desk = Desk {
             core,
@@ -108,6 +140,8 @@ impl Host {
             completed: 0,
             outgoing: Vec::new(),
             on_event,
+            notes: follows.is_some(),
+            told: 0,
         };
         if listens {
             desk.step(Event::Listen);
@@ -116,11 +150,17 @@ impl Host {
             inbox: inbox.clone(),
             poller,
             clock: Clock::default(),
+            identity,
+            me,
             links,
+            follows,
+            proofs: BTreeMap::new(),
+            judge_at: 0,
+            ask_at: ASK_MS,
             commands: Vec::new(),
             held_back: VecDeque::new(),
             held_until: u64::MAX,
-            statuses: (0..members).map(|_| Vec::new()).collect(),
+            asked: (0..members).map(|_| Vec::new()).collect(),
             tried: ReplicaSet::EMPTY,
             doubts: false,
             probe_at: 0,
@@ -154,13 +194,26 @@ impl Host {
         let mut changes = Changes::default();
         let now_ms = self.clock.elapsed_ms();
         self.links.dial(&self.poller, now_ms, &mut changes);
-        let (desk, statuses, inbox) = (&mut self.desk, &mut self.statuses, &self.inbox);
+        let (desk, asked, inbox) = (&mut self.desk, &mut self.asked, &self.inbox);
+        let mut proofs = self.follows.is_some().then_some(&mut self.proofs);
         self.links.receive(now_ms, &mut changes, |from, bytes| {
-            let Some(json) = desk.on_bytes(from, &bytes) else { return };
-            let waiting = std::mem::take(&mut statuses[usize::from(from.0)]);
+            let Some(said) = desk.on_bytes(from, &bytes) else { return };
+            let (question, answer) = match said {
+                OfItself::Status(json) => (Question::Status, json),
+                OfItself::Standing(standing, bytes) => {
+                    if let (Some(proofs), false) = (&mut proofs, standing.links.is_empty()) {
+                        proofs.insert(from, standing.links);
+                    }
+                    (Question::Standing(0), bytes)
+                }
+            };
+            // One answer is for all who wait for one.
+            let is_answered = |(it, _): &mut (Question, Completion)| it.has_answer_of(question);
+            let answered = asked[usize::from(from.0)].extract_if(.., is_answered);
+            let answered: Vec<_> = answered.collect();
             // Whoever is answered may ask again at once.
-            inbox.release(0, waiting.len());
-            waiting.into_iter().for_each(|done| done.complete(Ok(json.clone())));
+            inbox.release(0, answered.len());
+            answered.into_iter().for_each(|(_, done)| done.complete(Ok(answer.clone())));
         });
         if self.desk.overtaken {
             self.on_overtaken();
@@ -168,6 +221,9 @@ impl Host {
         }
         for replica in changes.opened.iter() {
             self.desk.step(Event::Connected(replica));
+        }
+        if self.follow(changes.opened, now_ms) {
+            return Ok(true);
         }
         self.commands.clear();
         if !self.inbox.take(&mut self.commands) {
@@ -188,15 +244,62 @@ impl Host {
         self.links.flush(now_ms, &mut changes);
         self.doubts |= changes.closed && self.desk.has_submitted;
         for replica in changes.lost.iter() {
-            let waiting = std::mem::take(&mut self.statuses[usize::from(replica.0)]);
+            let waiting = std::mem::take(&mut self.asked[usize::from(replica.0)]);
             self.inbox.release(0, waiting.len());
-            waiting.into_iter().for_each(|done| done.complete(Err(RequestError::Unreachable)));
+            let fail = |(_, done): (_, Completion)| done.complete(Err(RequestError::Unreachable));
+            waiting.into_iter().for_each(fail);
         }
         self.inbox.release(std::mem::take(&mut self.desk.completed), 0);
         if self.desk.overtaken {
             self.on_overtaken();
         }
         Ok(true)
+    }
+
+    /// Asks replicas whether the group has changed that this client had lost sight of, and goes on
+    /// with what their proofs lead to. Whether that are other replicas.
+    fn follow(&mut self, opened: ReplicaSet, now_ms: u64) -> bool {
+        let Some(follows) = &mut self.follows else { return false };
+        let from = follows.number();
+        let mut asked = opened;
+        if now_ms >= self.ask_at {
+            self.ask_at = now_ms + ASK_MS;
+            asked = (0..self.asked.len() as u16).map(ReplicaId).collect();
+        }
+        for replica in asked.iter() {
+            self.links.send(replica, &ToReplica::Standing { from });
+        }
+        if now_ms < self.judge_at || self.proofs.is_empty() {
+            return false;
+        }
+        self.judge_at = now_ms + JUDGE_MS;
+        for (_, links) in std::mem::take(&mut self.proofs) {
+            if let Followed::To(next) = follows.follow(&links, self.desk.waiting.lowest()) {
+                self.go_on_with(*next);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// From now on the group is another one. What is outstanding is asked of that one, under the
+    /// numbers that it has: replicas know by these what was executed already.
+    fn go_on_with(&mut self, next: NextGroup) {
+        let NextGroup { membership, addresses, signer, core } = next;
+        let replicas = addresses.into_iter().zip(membership.members.iter().map(|it| it.identity));
+        match Links::new(self.identity.clone(), self.me, 0, replicas) {
+            Ok(links) => self.links = links,
+            Err(error) => return error!(%error, "cannot follow the group"),
+        }
+        info!(members = membership.n(), epoch = %membership.epoch, "the group has changed");
+        let nobody = || (0..membership.n()).map(|_| Vec::new()).collect();
+        for (_, done) in std::mem::replace(&mut self.asked, nobody()).into_iter().flatten() {
+            self.inbox.release(0, 1);
+            done.complete(Err(RequestError::Unreachable));
+        }
+        self.tried = ReplicaSet::EMPTY;
+        self.proofs.clear();
+        self.desk.begin(core, signer);
     }
 
     /// The replicas serve another host of this key. Whatever this one sent it never sends again,
@@ -211,8 +314,8 @@ impl Host {
         self.inbox.overtaken();
         self.links.close();
         let held_back = self.held_back.drain(..).map(|(command, _)| command);
-        let unanswered = self.statuses.iter_mut().flat_map(std::mem::take);
-        let (mut operations, mut statuses) = (std::mem::take(&mut self.desk.completed), 0);
+        let unanswered = self.asked.iter_mut().flat_map(std::mem::take);
+        let (mut operations, mut questions) = (std::mem::take(&mut self.desk.completed), 0);
         for done in self.desk.waiting.take_all() {
             operations += 1;
             done.complete(Err(RequestError::Overtaken));
@@ -221,11 +324,11 @@ impl Host {
             operations += 1;
             command.fail(RequestError::Overtaken);
         }
-        for done in unanswered {
-            statuses += 1;
+        for (_, done) in unanswered {
+            questions += 1;
             done.complete(Err(RequestError::Overtaken));
         }
-        self.inbox.release(operations, statuses);
+        self.inbox.release(operations, questions);
     }
 
     /// Ends a client that was overtaken: it refuses the requests that came in between.
@@ -233,9 +336,9 @@ impl Host {
         self.commands.clear();
         let goes_on = self.inbox.take(&mut self.commands);
         for command in self.commands.drain(..) {
-            let (operations, statuses) = command.counts();
+            let (operations, questions) = command.counts();
             command.fail(RequestError::Overtaken);
-            self.inbox.release(operations, statuses);
+            self.inbox.release(operations, questions);
         }
         if goes_on && self.inbox.may_sleep() {
             for _ in self.poller.wait(Duration::from_millis(SLEEP_MS))? {}
@@ -271,13 +374,14 @@ impl Host {
             self.doubts = false;
             self.probe_at = now_ms + PROBE_MS;
             let number = self.desk.waiting.give(None, None);
-            self.desk.step(Event::Submit { number, operation: Bytes::from_static(FENCE) });
+            let operation = Bytes::from_static(FENCE);
+            self.desk.ask(number, Event::Submit { number, operation });
         }
     }
 
     /// Whether operations may be sent; see [`CONNECT_MS`].
     const fn is_ready(&self, now_ms: u64) -> bool {
-        self.tried.len() == self.statuses.len() || now_ms >= CONNECT_MS
+        self.tried.len() == self.asked.len() || now_ms >= CONNECT_MS
     }
 
     fn timeout(&mut self) -> Duration {
@@ -292,34 +396,42 @@ impl Host {
         let ready_ms = is_held_back.then_some(CONNECT_MS.saturating_sub(now_ms));
         let held = (!self.held_back.is_empty()).then_some(self.held_until);
         let probe = (self.doubts && self.desk.waiting.is_empty()).then_some(self.probe_at);
-        let over = [held, self.desk.waiting.next_ms(), probe].into_iter().flatten().min();
+        let judge = (!self.proofs.is_empty()).then_some(self.judge_at);
+        let over = [held, self.desk.waiting.next_ms(), probe, judge].into_iter().flatten().min();
         let over_ms = over.map(|at| at.saturating_sub(now_ms));
         let wait_ms = [due_ms, wake_ms, ready_ms, over_ms].into_iter().flatten().min();
         Duration::from_millis(wait_ms.unwrap_or(SLEEP_MS).min(SLEEP_MS))
     }
 
-    /// Gives numbers to what was submitted, as far as the window allows, and asks for statuses.
+    /// Gives numbers to what was submitted, as far as the window allows, and asks replicas.
     fn on_commands(&mut self, opened: ReplicaSet, now_ms: u64) {
         for replica in opened.iter() {
-            if !self.statuses[usize::from(replica.0)].is_empty() {
-                self.links.send(replica, &ToReplica::Status);
+            for (question, _) in &self.asked[usize::from(replica.0)] {
+                self.links.send(replica, &question.message());
             }
         }
         for command in self.commands.drain(..) {
             match command {
-                Command::Status(replica, done) => {
-                    let Some(waiting) = self.statuses.get_mut(usize::from(replica.0)) else {
+                Command::Ask(replica, question, done) => {
+                    let Some(waiting) = self.asked.get_mut(usize::from(replica.0)) else {
                         done.complete(Err(RequestError::Unreachable));
                         self.inbox.release(0, 1);
                         continue;
                     };
-                    // One answer is for all who wait, so one question is enough.
-                    if waiting.is_empty() && !self.links.send(replica, &ToReplica::Status) {
+                    let is_under_way = waiting.iter().any(|(it, _)| *it == question);
+                    if !is_under_way && !self.links.send(replica, &question.message()) {
                         done.complete(Err(RequestError::Full));
                         self.inbox.release(0, 1);
                         continue;
                     }
-                    waiting.push(done);
+                    waiting.push((question, done));
+                    let is_one = |(it, _): &(Question, _)| matches!(it, Question::Standing(_));
+                    if waiting.iter().filter(|it| is_one(it)).count() > STANDINGS_MAX
+                        && let Some(first) = waiting.iter().position(is_one)
+                    {
+                        waiting.remove(first).1.complete(Err(RequestError::TimedOut));
+                        self.inbox.release(0, 1);
+                    }
                 }
                 Command::Cancel(id) => {
                     if let Some(done) = take_held_back(&mut self.held_back, id) {
@@ -349,11 +461,21 @@ impl Host {
     }
 }
 
+/// What a replica says of itself.
+enum OfItself {
+    Status(Bytes),
+    Standing(Standing, Bytes),
+}
+
 impl Desk {
     /// Takes a replica's message; gives what it says of itself, if it does.
-    fn on_bytes(&mut self, from: ReplicaId, bytes: &Bytes) -> Option<Bytes> {
+    fn on_bytes(&mut self, from: ReplicaId, bytes: &Bytes) -> Option<OfItself> {
         match ToClient::from_bytes(bytes) {
-            Ok(ToClient::Status(json)) => return Some(json),
+            Ok(ToClient::Status(json)) => return Some(OfItself::Status(json)),
+            Ok(ToClient::Standing(bytes)) => match Standing::from_bytes(&bytes) {
+                Ok(standing) => return Some(OfItself::Standing(standing, bytes)),
+                Err(_) => debug!(replica = from.0, "malformed standing"),
+            },
             Ok(message) => self.step(Event::Message { from, message }),
             Err(_) => debug!(replica = from.0, "malformed message"),
         }
@@ -367,13 +489,15 @@ impl Desk {
     }
 
     fn on_command(&mut self, command: Command, until: Option<u64>) {
-        let event = match command {
+        let (number, event) = match command {
             Command::Submit(operation, _, done) => {
                 self.has_submitted = true;
-                Event::Submit { number: self.waiting.give(Some(done), until), operation }
+                let number = self.waiting.give(Some(done), until);
+                (number, Event::Submit { number, operation })
             }
             Command::Query(operation, done) => {
-                Event::Query { number: self.waiting.give(Some(done), until), operation }
+                let number = self.waiting.give(Some(done), until);
+                (number, Event::Query { number, operation })
             }
             Command::Judged { operation, fast, tally, id, done } => {
                 if !self.core.hands_on() {
@@ -382,12 +506,42 @@ impl Desk {
                 self.has_submitted |= !fast;
                 let number = self.waiting.give(Some(done), until);
                 self.judged.begin(number, id, Some(tally));
-                Event::SubmitJudged { number, operation, fast }
+                (number, Event::SubmitJudged { number, operation, fast })
             }
             Command::Cancel(_) => return,
-            Command::Status(_, done) => return done.complete(Err(RequestError::Refused)),
+            Command::Ask(_, _, done) => return done.complete(Err(RequestError::Refused)),
         };
+        self.ask(number, event);
+    }
+
+    /// Asks the core for the outcome of a number.
+    fn ask(&mut self, number: u64, event: Event) {
+        if self.notes {
+            self.waiting.note(number, event.clone());
+        }
         self.step(event);
+    }
+
+    /// Goes on with another core, which is asked all that is outstanding.
+    fn begin(&mut self, core: Box<dyn ClientCore>, signer: ClientSigner) {
+        (self.core, self.signer, self.wake_at) = (core, signer, None);
+        self.outgoing.clear();
+        self.judged.begin_again();
+        if self.on_event.is_some() {
+            self.step(Event::Listen);
+        }
+        for (event, is_given_up) in self.waiting.asked() {
+            let number = match &event {
+                Event::Submit { number, .. }
+                | Event::Query { number, .. }
+                | Event::SubmitJudged { number, .. } => *number,
+                _ => continue,
+            };
+            self.step(event);
+            if is_given_up {
+                self.step(Event::GiveUp { number });
+            }
+        }
     }
 
     /// Only the protocol's client can judge replies: it does, if that is by equal bytes.
@@ -405,10 +559,13 @@ impl Desk {
         self.has_submitted |= !fast;
         let number = self.waiting.give(Some(done), None);
         self.judged.begin(number, id, None);
-        self.step(match fast {
-            true => Event::Query { number, operation },
-            false => Event::Submit { number, operation },
-        });
+        self.ask(
+            number,
+            match fast {
+                true => Event::Query { number, operation },
+                false => Event::Submit { number, operation },
+            },
+        );
     }
 
     /// Nobody waits any longer for a judged operation. If the protocol's client judges it, that has
@@ -468,16 +625,19 @@ impl Desk {
                 Effect::Resume { to, from } => {
                     self.outgoing.push((to, ToReplica::Resume { from }));
                 }
-                Effect::Event { body, .. } => {
+                Effect::Event { number, body } if number > self.told => {
+                    self.told = number;
                     if let Some(on_event) = &mut self.on_event {
                         on_event(ClientEvent::Event(body));
                     }
                 }
-                Effect::EventsLost { .. } => {
+                Effect::EventsLost { upto } if upto > self.told + 1 => {
+                    self.told = upto - 1;
                     if let Some(on_event) = &mut self.on_event {
                         on_event(ClientEvent::Lost);
                     }
                 }
+                Effect::Event { .. } | Effect::EventsLost { .. } => {}
                 Effect::WakeAt(at) => {
                     self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
                 }

@@ -6,13 +6,42 @@ use crate::error::RequestError;
 use crate::judging::Tally;
 use bytes::Bytes;
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ports::client::ToReplica;
 use pentarchy_io::poll::Waker;
 use std::mem::{replace, swap, take};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Questions for replicas' status that may wait at a time.
-const STATUS_MAX: usize = 64;
+/// Questions to single replicas that may wait at a time.
+const QUESTIONS_MAX: usize = 64;
+
+/// What a replica says of itself, and not of what was ordered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Question {
+    /// How it is.
+    Status,
+    /// How its group stands, from the configuration of this number on.
+    Standing(u64),
+}
+
+impl Question {
+    /// Whether what answers that question answers this one. Links of a chain say themselves from
+    /// where on they lead.
+    pub const fn has_answer_of(self, other: Self) -> bool {
+        matches!(
+            (self, other),
+            (Self::Status, Self::Status) | (Self::Standing(_), Self::Standing(_))
+        )
+    }
+
+    /// How a replica is asked.
+    pub const fn message(self) -> ToReplica {
+        match self {
+            Self::Status => ToReplica::Status,
+            Self::Standing(from) => ToReplica::Standing { from },
+        }
+    }
+}
 
 /// What a handle wants.
 pub enum Command {
@@ -25,8 +54,8 @@ pub enum Command {
     Judged { operation: Bytes, fast: bool, tally: Box<Tally>, id: u64, done: Completion },
     /// Nobody waits any longer for the judged operation of this name.
     Cancel(u64),
-    /// A replica's status.
-    Status(ReplicaId, Completion),
+    /// What a replica says of itself.
+    Ask(ReplicaId, Question, Completion),
 }
 
 impl Command {
@@ -34,14 +63,14 @@ impl Command {
     pub const fn limit(&self) -> Option<Duration> {
         match self {
             Self::Submit(_, limit, _) => *limit,
-            Self::Query(..) | Self::Judged { .. } | Self::Cancel(_) | Self::Status(..) => None,
+            Self::Query(..) | Self::Judged { .. } | Self::Cancel(_) | Self::Ask(..) => None,
         }
     }
 
-    /// Operations and questions for a status that it is.
+    /// Operations and questions that it is.
     pub const fn counts(&self) -> (usize, usize) {
         match self {
-            Self::Status(..) => (0, 1),
+            Self::Ask(..) => (0, 1),
             Self::Cancel(_) => (0, 0),
             Self::Submit(..) | Self::Query(..) | Self::Judged { .. } => (1, 0),
         }
@@ -53,7 +82,7 @@ impl Command {
             Self::Submit(_, _, done)
             | Self::Query(_, done)
             | Self::Judged { done, .. }
-            | Self::Status(_, done) => done.complete(Err(error)),
+            | Self::Ask(_, _, done) => done.complete(Err(error)),
             Self::Cancel(_) => {}
         }
     }
@@ -73,7 +102,7 @@ struct State {
     commands: Vec<Command>,
     /// Submitted and not completed.
     outstanding: usize,
-    status_outstanding: usize,
+    questions_outstanding: usize,
     /// Threads that wait for [`Inbox::space`].
     blocked: usize,
     /// The host's thread sleeps or is about to.
@@ -145,21 +174,21 @@ impl Inbox {
         }
     }
 
-    /// Hands over a question for a replica's status.
-    pub fn ask_status(&self, replica: ReplicaId, done: Completion) {
+    /// Hands over a question to a replica.
+    pub fn ask(&self, replica: ReplicaId, question: Question, done: Completion) {
         let mut state = lock(&self.state);
         let refusal = match &*state {
             State { closed: true, .. } => Some(RequestError::Closed),
             State { overtaken: true, .. } => Some(RequestError::Overtaken),
-            State { status_outstanding: STATUS_MAX.., .. } => Some(RequestError::Full),
+            State { questions_outstanding: QUESTIONS_MAX.., .. } => Some(RequestError::Full),
             _ => None,
         };
         if let Some(refusal) = refusal {
             drop(state);
             return done.complete(Err(refusal));
         }
-        state.status_outstanding += 1;
-        state.commands.push(Command::Status(replica, done));
+        state.questions_outstanding += 1;
+        state.commands.push(Command::Ask(replica, question, done));
         self.wake(state);
     }
 
@@ -194,14 +223,14 @@ impl Inbox {
         !state.closed
     }
 
-    /// The host: so many operations were completed.
-    pub fn release(&self, operations: usize, statuses: usize) {
-        if operations == 0 && statuses == 0 {
+    /// The host: so many operations and questions were completed.
+    pub fn release(&self, operations: usize, questions: usize) {
+        if operations == 0 && questions == 0 {
             return;
         }
         let mut state = lock(&self.state);
         state.outstanding -= operations;
-        state.status_outstanding -= statuses;
+        state.questions_outstanding -= questions;
         let blocked = state.blocked > 0;
         drop(state);
         if blocked {

@@ -65,6 +65,13 @@ impl JudgedOperations {
         dropped.into_iter()
     }
 
+    /// Other replicas are asked: what was told does not count with what they will tell.
+    pub fn begin_again(&mut self) {
+        self.bytes.clear();
+        let tallies = self.tallies.values_mut().filter_map(|(_, tally)| tally.as_mut());
+        tallies.for_each(|tally| tally.begin_again());
+    }
+
     /// No more replies to it are needed.
     pub fn end(&mut self, number: u64) {
         if let Some((_, Some(tally))) = self.tallies.remove(&number) {

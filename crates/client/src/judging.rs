@@ -91,6 +91,12 @@ impl Tally {
         Some(bytes_of(&self.told.remove(at).1))
     }
 
+    /// Nothing that was told counts any more. The application was told it all the same.
+    pub(crate) fn begin_again(&mut self) {
+        self.told.clear();
+        self.heard = ReplicaSet::EMPTY;
+    }
+
     /// A replica replied. Gives the outcome once `needed` replicas have told the same.
     pub(crate) fn told(
         &mut self,

@@ -38,6 +38,12 @@ impl<T> Numbers<T> {
         self.waiting.get_mut(index)?.as_mut()
     }
 
+    /// The lowest outstanding number, or the one that is given out next.
+    #[must_use]
+    pub const fn lowest(&self) -> u64 {
+        self.first
+    }
+
     /// All who wait.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.waiting.iter_mut().flatten()

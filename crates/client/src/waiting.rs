@@ -2,6 +2,7 @@
 
 use crate::completion::Completion;
 use crate::numbers::Numbers;
+use pentarchy_core::ports::client::Event;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ struct Waiter {
     /// comes of it.
     until: Option<u64>,
     given_up: bool,
+    /// How the core was asked, if it may have to be asked again.
+    asked: Option<Event>,
 }
 
 /// See the [module](self). Times are in milliseconds of the host's clock.
@@ -51,15 +54,33 @@ impl Waiting {
 
     /// Takes the next number, for this waiter and until this time.
     pub fn give(&mut self, done: Option<Completion>, until: Option<u64>) -> u64 {
-        let number = self.numbers.give(Waiter { done, until, given_up: false });
+        let number = self.numbers.give(Waiter { done, until, given_up: false, asked: None });
         self.len += 1;
         self.until.extend(until.map(|until| (until, number)));
         number
     }
 
+    /// The lowest outstanding number, or the one that is given out next.
+    pub const fn lowest(&self) -> u64 {
+        self.numbers.lowest()
+    }
+
+    /// Takes note of how the core was asked for a number.
+    pub fn note(&mut self, number: u64, asked: Event) {
+        if let Some(waiter) = self.numbers.get_mut(number) {
+            waiter.asked = Some(asked);
+        }
+    }
+
+    /// How the core was asked for what is outstanding, in order, and whether that was given up.
+    pub fn asked(&mut self) -> Vec<(Event, bool)> {
+        let waiters = self.numbers.iter_mut();
+        waiters.filter_map(|waiter| Some((waiter.asked.clone()?, waiter.given_up))).collect()
+    }
+
     /// Settles a number and gives its waiter, unless it was settled before.
     pub fn settle(&mut self, number: u64) -> Option<Completion> {
-        let Waiter { done, until, given_up } = self.numbers.settle(number)?;
+        let Waiter { done, until, given_up, .. } = self.numbers.settle(number)?;
         self.len -= 1;
         self.given_up -= usize::from(given_up);
         until.into_iter().for_each(|until| _ = self.until.remove(&(until, number)));

@@ -1,15 +1,15 @@
 //! What administrators do to a group that runs, each under its own key
 //! (`docs/decisions/0011-changes-are-proposed-one-by-one.md`).
 
+use crate::card::Card;
 use crate::config::ClusterConfig;
 use crate::node::{self, StartError};
 use pentarchy_client::{Client, RequestError};
 use pentarchy_core::change::{Change, Petition, Proposed, Shown, Withdrawal, is_accepted};
-use pentarchy_core::configuration::Configuration;
+use pentarchy_core::configuration::{BadConfiguration, Configuration, MemberEntry};
 use pentarchy_core::ids::{MemberId, Millis};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_crypto::keys::KeyPair;
-use pentarchy_crypto::request_auth::ClientSigner;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,10 +43,7 @@ impl Administrator {
     /// # Errors
     /// [`StartError`] as for [`node::connect`].
     pub fn connect(config: &ClusterConfig, keys: KeyPair) -> Result<Self, StartError> {
-        let client = node::client_config(config, keys.clone())?;
-        // Whatever means other clients have, administrators sign.
-        let signer = ClientSigner::signature(keys, client.membership.group_domain());
-        let client = Client::connect(pentarchy_client::ClientConfig { signer, ..client })?;
+        let client = Client::connect(node::signing_client_config(config, keys)?)?;
         let addresses = config.replicas.iter().map(|entry| entry.address.clone()).collect();
         Ok(Self { client, addresses })
     }
@@ -167,6 +164,71 @@ pub fn relocate(
     let entry = change.next.members.iter_mut().find(|entry| entry.id == member)?;
     address.clone_into(&mut entry.address);
     Some(change)
+}
+
+/// What administrators want to be different about the members.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Alteration<'a> {
+    /// Who joins.
+    pub joins: &'a [Card],
+    /// Who leaves.
+    pub leaves: &'a [MemberId],
+    /// How many may be faulty from then on; as many as before, if it is none.
+    pub f: Option<u16>,
+}
+
+/// Why members cannot be altered like that.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CannotAlter {
+    /// There is no such member.
+    #[error("the group has no member {0}")]
+    NoMember(u32),
+    /// A card is a member's.
+    #[error("the machine at {0} is a member already, or its card was given twice")]
+    Member(String),
+    /// Nobody could give the new members' devices what they need.
+    #[error(
+        "the trusted devices of {0} share a secret, which this version cannot bring to a new \
+         member or renew when one leaves: the members of this group stay"
+    )]
+    SharedSecret(String),
+    /// No group can be like that.
+    #[error("no group can be like that: {0}; `members add` and `members remove` take --f")]
+    Bad(BadConfiguration),
+}
+
+/// The change after which others are members. Those that join have to be ready for it.
+///
+/// # Errors
+/// [`CannotAlter`]
+pub fn alter(
+    shown: &Shown,
+    wanted: &Alteration<'_>,
+    expires: Duration,
+) -> Result<Change, CannotAlter> {
+    let mut change = refresh(shown, expires);
+    let next = &mut change.next;
+    for id in wanted.leaves {
+        let at = next.members.iter().position(|member| member.id == *id);
+        next.members.remove(at.ok_or(CannotAlter::NoMember(id.0))?);
+    }
+    for card in wanted.joins {
+        let (identity, address) = (card.identity, card.address.clone());
+        if next.members.iter().any(|member| member.identity == identity) {
+            return Err(CannotAlter::Member(address));
+        }
+        let id = next.next_member;
+        next.next_member = MemberId(id.0 + 1);
+        // By which it signs as long as it has not said that it is ready.
+        next.members.push(MemberEntry { id, identity, signing: identity, address });
+        change.needed.push(id);
+    }
+    next.f = wanted.f.unwrap_or(next.f);
+    if next.facts.counter.is_some() && next.members != shown.configuration.members {
+        return Err(CannotAlter::SharedSecret(next.protocol.clone()));
+    }
+    next.check().map_err(CannotAlter::Bad)?;
+    Ok(change)
 }
 
 /// In which of its parts a change differs from the present configuration, beside the keys by which

@@ -14,7 +14,8 @@
 use crate::config::ClusterConfig;
 use crate::error::ConfigError;
 use crate::files::{read_bounded, write_whole};
-use pentarchy_core::ids::{Incarnation, ReplicaId};
+use pentarchy_core::epochs::Proof;
+use pentarchy_core::ids::{GroupId, Incarnation, ReplicaId};
 use pentarchy_core::limits::PROTOCOL_NAME_BYTES_MAX;
 use pentarchy_core::membership::{Member, Membership};
 use pentarchy_core::snapshot::Snapshot;
@@ -25,7 +26,7 @@ use pentarchy_storage::disk::{DiskError, Folder};
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::kept::{CHAIN, Kept, LOG, SNAPSHOTS};
+use pentarchy_storage::kept::{CHAIN, EpochStart, Kept, LOG, SNAPSHOTS, read_chain};
 use pentarchy_storage::log::Options;
 use pentarchy_storage::snapshots::Snapshots;
 use pentarchy_storage::temp_blobs::{SPOOL, TempBlobs};
@@ -204,8 +205,8 @@ impl DataFolder {
     /// # Errors
     /// [`DataError`], also if they are another replica's or group's.
     pub fn states(mut self, config: &ClusterConfig, id: u16) -> Result<States, DataError> {
-        let group = config.group;
-        let owner = Identity { group, replica: ReplicaId(id), incarnation: OF_NO_LIFE };
+        let member = &config.membership().members[usize::from(id)];
+        let owner = Identity { incarnation: OF_NO_LIFE, ..identity_of(config.group, member) };
         let opened = self.files.folder(STATES).map_err(StorageError::from);
         let opened = opened.and_then(|folder| Snapshots::open(folder, owner));
         let (snapshots, _) = opened.map_err(|error| storage(&self.path, error))?;
@@ -231,7 +232,7 @@ impl DataFolder {
         let device = self.path.join(DEVICE);
         if device.exists() {
             self.check_protocol(&config.protocol)?;
-            return self.resume(config, &device, &first, ReplicaId(id));
+            return self.resume(config, &device, &first, id);
         }
         let next = self.path.join(NEXT_DEVICE);
         let identity = if next.exists() {
@@ -245,15 +246,37 @@ impl DataFolder {
         // Of an attempt that did not come to a log.
         let _ = std::fs::remove_file(self.path.join(PROTOCOL));
         write_whole(&self.path.join(PROTOCOL), 0o600, config.protocol.as_bytes())?;
-        let owner = owner(&first, ReplicaId(id), &identity);
+        let owner = owner(&first, id, &identity);
+        let links = config.later.as_ref().map_or_else(Vec::new, |later| later.links.clone());
+        let is_joined = !links.is_empty();
+        let start = EpochStart { membership: first.clone(), proof: None, links };
         let options = self.options(config);
-        let kept = Kept::create(&mut *self.files, owner, first, options);
+        let kept = Kept::create_in(&mut *self.files, owner, start, options);
         let kept = kept.map_err(|error| storage(&self.path, error))?;
         let spool = self.spool()?;
         std::fs::rename(&next, &device)
             .and_then(|()| sync_directory_of(&device))
-            .map_err(|problem| DataError::Io { folder: self.path, problem })?;
+            .map_err(|problem| DataError::Io { folder: self.path.clone(), problem })?;
+        if is_joined {
+            // It lacks the state with which its epoch began, like one whose states are damaged.
+            drop(kept);
+            let options = self.options(config);
+            let opened = Kept::open(&mut *self.files, owner, &first, options);
+            let (kept, past) = opened.map_err(|problem| storage(&self.path, problem))?;
+            return Ok((identity, Storage { kept, past: Some(past), spool }));
+        }
         Ok((identity, Storage { kept, past: None, spool }))
+    }
+
+    /// The proofs that are here of how the group's configurations ended. A replica that joined goes
+    /// by them when it is started again: its `cluster.toml` does not name it.
+    ///
+    /// # Errors
+    /// [`DataError`], also if they are another group's.
+    pub fn links(&mut self, config: &ClusterConfig) -> Result<Vec<Proof>, DataError> {
+        let links = self.files.folder(CHAIN).map_err(StorageError::from);
+        let links = links.and_then(|folder| read_chain(folder, config.group));
+        links.map_err(|error| storage(&self.path, error))
     }
 
     /// A log says something else, or nothing, to another protocol than the one that wrote it.
@@ -303,7 +326,7 @@ impl DataFolder {
         config: &ClusterConfig,
         device: &Path,
         first: &Arc<Membership>,
-        me: ReplicaId,
+        me: u16,
     ) -> Result<(DeviceIdentity, Storage), DataError> {
         let identity = self.load_own(device)?;
         let owner = owner(first, me, &identity);
@@ -345,8 +368,17 @@ fn is_new(config: &ClusterConfig, id: u16, keys: &Path) -> bool {
 }
 
 /// Whose files these are.
-fn owner(group: &Membership, replica: ReplicaId, device: &DeviceIdentity) -> Identity {
-    Identity { group: group.group, replica, incarnation: device.incarnation() }
+fn owner(group: &Membership, place: u16, device: &DeviceIdentity) -> Identity {
+    let member = &group.members[usize::from(place)];
+    Identity { incarnation: device.incarnation(), ..identity_of(group.group, member) }
+}
+
+/// Of a member's files, in whatever place it is: its number, which is its place in the group that
+/// it began with.
+#[must_use]
+pub fn identity_of(group: GroupId, member: &Member) -> Identity {
+    let replica = ReplicaId(u16::try_from(member.id.0).unwrap_or(u16::MAX));
+    Identity { group, replica, incarnation: member.incarnation }
 }
 
 /// The life that was made with the keys, or, if it is used up, another one. In a group that

@@ -1,5 +1,6 @@
 //! A new cluster: fresh keys for everyone, and the files that carry them to where they belong.
 
+use crate::card::{BadCard, Card};
 use crate::config::ReplicaEntry;
 use crate::config::usual_timeouts;
 use crate::config::{Admission, ClusterConfig, CounterPlace, Durability, LOG_MIB};
@@ -142,6 +143,7 @@ impl NewCluster {
             admission,
             administrators,
             replicas: entries.collect(),
+            later: None,
         };
         Self { config, replicas, group_secret, client_key, gateway_keys, administrator_keys }
     }
@@ -168,6 +170,44 @@ impl NewCluster {
             secrets.device.save(&folder.join("device"))?;
         }
         files::write_new(&root.join("cluster.toml"), 0o644, self.config.render().as_bytes())
+    }
+}
+
+/// The secrets of a machine that is to become a member, and its card.
+pub struct NewMember {
+    secrets: ReplicaSecrets,
+    card: Card,
+}
+
+impl NewMember {
+    /// Makes them, for a machine that others reach at this address.
+    ///
+    /// # Errors
+    /// [`BadCard::Address`]
+    pub fn generate(address: &str) -> Result<Self, BadCard> {
+        let secrets = ReplicaSecrets::generate();
+        let card = Card::new(&secrets.key, address)?;
+        Ok(Self { secrets, card })
+    }
+
+    /// What administrators need to see of it.
+    #[must_use]
+    pub const fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// Writes a new folder with all of it.
+    ///
+    /// # Errors
+    /// [`ConfigError`] naming the file or folder that could not be made.
+    pub fn write(&self, folder: &Path) -> Result<(), ConfigError> {
+        files::make_private_folder(folder)?;
+        self.secrets.key.save(&folder.join("key"))?;
+        self.secrets.device.save(&folder.join("device"))?;
+        // Nothing rests on it: groups whose devices share a secret take no new members yet.
+        GroupSecret::generate().save(&folder.join("group-secret"))?;
+        let card = format!("{}\n", self.card);
+        files::write_new(&folder.join("card"), 0o644, card.as_bytes())
     }
 }
 

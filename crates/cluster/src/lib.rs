@@ -8,18 +8,22 @@
 //! | [`data`], [`files`] | what a replica keeps on disk; private files and folders |
 //! | [`node`] | from configuration and keys to a replica or a client |
 //! | [`cluster`] | all replicas in this process |
-//! | [`administration`] | how a group that runs is changed |
+//! | [`administration`], [`card`] | how a group that runs is changed; who is to become a member |
+//! | [`following`], [`joining`] | what a group has become since; becoming a member of it |
 //! | [`protocols`] | the protocols that can be run |
 
 #![forbid(unsafe_code)]
 
 pub mod administration;
+pub mod card;
 pub mod cluster;
 pub mod config;
 pub mod data;
 mod error;
 pub mod files;
+pub mod following;
 pub mod generate;
+pub mod joining;
 pub mod node;
 pub mod protocols;
 

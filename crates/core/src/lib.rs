@@ -69,6 +69,7 @@ pub mod rules;
 pub mod service;
 pub mod sessions;
 pub mod snapshot;
+pub mod standing;
 mod status;
 pub mod succession;
 pub mod transfer;

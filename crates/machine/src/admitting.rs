@@ -10,13 +10,14 @@ use crate::store::Disk;
 use bytes::Bytes;
 use pentarchy_core::erased::CoreEvent;
 use pentarchy_core::ids::{ClientId, View};
-use pentarchy_core::limits::{PENDING_CLIENT_ENVELOPES_MAX, RESULT_BYTES_MAX};
+use pentarchy_core::limits::{LINKS_TOLD_MAX, PENDING_CLIENT_ENVELOPES_MAX, RESULT_BYTES_MAX};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{Reply, ToClient, ToReplica};
 use pentarchy_core::ports::replica::Input;
 use pentarchy_core::reads::Query;
 use pentarchy_core::request::Envelope;
 use pentarchy_core::sessions::Lookup;
+use pentarchy_core::standing::Standing;
 use pentarchy_core::wire::Wire;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,6 +42,7 @@ impl<D: Disk> Machine<'_, D> {
             }
             Ok(ToReplica::Protocol(message)) => self.on_protocol(client, &message),
             Ok(ToReplica::Resume { from }) => self.on_resume(client, from, driver),
+            Ok(ToReplica::Standing { from }) => self.on_standing(client, from, driver),
             Err(_) => {
                 self.engine.counters.client_malformed += 1;
                 driver.hang_up(&client, HangUp::Malformed);
@@ -192,6 +194,37 @@ impl<D: Disk> Machine<'_, D> {
         driver.send_client(&client, &self.executor.events(&client, from));
         self.admission.query_time.spent(client, driver.elapsed().saturating_sub(begun));
         self.engine.counters.client_resumes += 1;
+    }
+
+    /// Tells a client how the group stands, under the same conditions. Only what cannot be taken
+    /// back any more counts as pending.
+    fn on_standing(&mut self, client: ClientId, from: u64, driver: &mut impl Driver) {
+        let crowded = driver.client_queued_bytes(&client) >= self.limits.query_queue_bytes;
+        if crowded || !self.admission.query_time.may_spend(&client) {
+            return;
+        }
+        let begun = driver.elapsed();
+        let known = usize::try_from(from).unwrap_or(usize::MAX);
+        let links = self.epoch_manager.epochs.links().iter().skip(known).take(LINKS_TOLD_MAX);
+        let is_final = self.executor.readable().is_some();
+        let pending = self.executor.pending_change().filter(|_| is_final);
+        let standing = Standing {
+            epoch: self.epoch(),
+            links: links.cloned().collect(),
+            pending: pending.map(|(change, _)| change.clone()),
+        };
+        driver.send_client(&client, &ToClient::Standing(standing.to_bytes()));
+        self.admission.query_time.spent(client, driver.elapsed().saturating_sub(begun));
+    }
+
+    /// Tells clients how the last configuration ended, so that they go on with the next one.
+    pub(crate) fn tell_configuration(&self, driver: &mut impl Driver) {
+        let links: Vec<_> = self.epoch_manager.epochs.links().last().cloned().into_iter().collect();
+        let standing = Standing { epoch: self.epoch(), links, pending: None };
+        let message = ToClient::Standing(standing.to_bytes());
+        for client in self.replies.clients() {
+            driver.send_client(&client, &message);
+        }
     }
 
     /// Hands the round's authentic envelopes to the core, and what clients said otherwise.

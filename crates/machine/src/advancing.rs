@@ -242,7 +242,11 @@ impl<D: Disk> Machine<'_, D> {
         self.has_leavers = true;
         let verifier = self.epoch_manager.factory.verifier(&membership);
         let core = self.start_core(&membership, &verifier, fetch);
+        let before = self.engine.places.configuration;
         self.engine.begin_epoch(&membership, verifier, core, driver);
+        if membership.configuration != before {
+            self.tell_configuration(driver);
+        }
         driver.observe(Observed::Began(&membership));
         if let Some(mine) = diverged {
             self.on_diverged(mine.slot, driver);

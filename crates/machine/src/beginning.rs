@@ -4,7 +4,7 @@ use crate::epochs::{Parts, Starting};
 use crate::factory::{EpochFactory, Started};
 use crate::store::{Disk, ObservedStore, StateCache};
 use pentarchy_core::counter::{Refused, Usig};
-use pentarchy_core::epochs::Epochs;
+use pentarchy_core::epochs::{Epochs, Proof};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{MemberId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Life, Membership};
@@ -71,8 +71,11 @@ pub struct Beginning<'a> {
     pub life: Life,
     /// The protocol's.
     pub rules: Rules,
-    /// The group as it began.
+    /// The group as it began, or as it was when this replica joined it.
     pub membership: Arc<Membership>,
+    /// How its configurations had ended by then, from the first one on. A replica that joins lacks
+    /// the state with which its epoch begins.
+    pub links: Vec<Proof>,
     /// What makes the cores.
     pub factory: &'a mut dyn EpochFactory,
     /// Its trusted counters.
@@ -161,12 +164,20 @@ impl Beginning<'_> {
     }
 
     fn afresh<D>(&mut self, service: Box<dyn Service>, memory: Memory) -> Begun<D> {
-        let following = Epochs::new(self.me, self.life, self.membership.clone());
+        let (membership, links) = (self.membership.clone(), std::mem::take(&mut self.links));
+        // One that joins lacks the state with which its epoch begins.
+        let fetch = (!links.is_empty()).then(|| self.others());
+        let following = Epochs::resumed(self.me, self.life, membership, None, links);
         let executor = self.executor(service);
-        let Parts { core, pillar_cores } = self.parts(&following, None, memory);
+        let Parts { core, pillar_cores } = self.parts(&following, fetch, memory);
         let (store, cache, resumes) = (None, None, false);
         let certified = Certificates::default();
         Begun { following, executor, core, pillar_cores, store, cache, certified, resumes }
+    }
+
+    fn others(&self) -> ReplicaSet {
+        let me = self.membership.index_of(self.me);
+        self.membership.ids().filter(|id| Some(*id) != me).collect()
     }
 
     fn resumed<D>(
@@ -202,7 +213,13 @@ impl Beginning<'_> {
             links.drain(..links.len().saturating_sub(1));
         }
         let following = Epochs::resumed(self.me, self.life, membership, proof, links);
-        let fetch = if whole { None } else { following.sources(first) };
+        // Who signed for it, the group as it began tells, which one that joined did not see.
+        let has_joined = first.stated.as_ref().is_some_and(|stated| stated.number > 0);
+        let sources = match has_joined {
+            true => Some(self.others()),
+            false => following.sources(first),
+        };
+        let fetch = sources.filter(|_| !whole);
         let Parts { core, pillar_cores } = self.parts(&following, fetch, memory);
         let (store, cache, resumes) = (None, None, true);
         let certified = Certificates::default();

@@ -14,7 +14,7 @@ use pentarchy_core::configuration::{Configuration, MemberEntry};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Message;
 use pentarchy_core::erased::CoreEvent;
-use pentarchy_core::ids::{MemberId, Millis};
+use pentarchy_core::ids::{ClientId, MemberId, Millis};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use pentarchy_core::request::Envelope;
@@ -28,6 +28,7 @@ impl<D: Disk> Machine<'_, D> {
     /// Time has passed. Only what cannot be taken back any more counts as pending.
     pub(crate) fn get_ready(&mut self, now: Millis, driver: &mut impl Driver) -> Result<(), Halt> {
         self.erase_former_keys()?;
+        self.tell_governing(driver);
         let is_admitted = self.epoch_manager.epochs.is_admitted();
         // Where the next epoch is proved and waits for the disk, its keys are still to be adopted.
         let is_between = self.epoch_manager.next.is_some();
@@ -60,6 +61,20 @@ impl<D: Disk> Machine<'_, D> {
             return Ok(());
         };
         self.say_ready(envelope, driver)
+    }
+
+    /// Tells the driver who has a say in the group, when that has changed.
+    fn tell_governing(&mut self, driver: &mut impl Driver) {
+        let (now, pending) = (self.executor.membership(), self.executor.pending_change());
+        let of = Some((now.configuration, pending.map(|(_, digest)| digest)));
+        if of == self.governing {
+            return;
+        }
+        let invited = pending.iter().flat_map(|(change, _)| &change.next.members);
+        let members = now.members.iter().map(|member| member.identity);
+        let members = members.chain(invited.map(|member| member.identity)).map(ClientId);
+        driver.on_governing(members.chain(now.administrators()).collect());
+        self.governing = of;
     }
 
     /// The request by which this replica says that it is ready; none if it need not. It asks the
@@ -131,9 +146,8 @@ impl<D: Disk> Machine<'_, D> {
     }
 }
 
-/// Whether a machine can carry out a change: one of keys, secret, administrators and addresses, and
-/// one in which members leave or have other places. There is no way yet to bring a new member the
-/// state. So a replica is never ready for those; nor is one that leaves.
+/// Whether a machine can carry out a change: of keys, secret, administrators, addresses, members,
+/// and how many of them may be faulty. One that leaves is never ready.
 fn can_follow(change: &Change, membership: &Membership, me: MemberId) -> bool {
     let Some(current) = &membership.stated else { return false };
     let Configuration { members, .. } = &change.next;
@@ -141,12 +155,13 @@ fn can_follow(change: &Change, membership: &Membership, me: MemberId) -> bool {
     same.number = current.number;
     same.secret = current.secret;
     same.next_member = current.next_member;
+    same.f = current.f;
     same.administrators.clone_from(&current.administrators);
     same.members.clone_from(&current.members);
-    let who = |member: &MemberEntry| (member.id, member.identity);
-    let is_known = |member| current.members.iter().any(|known| who(known) == who(member));
-    let is_here = members.iter().any(|member| member.id == me);
-    same == **current && members.iter().all(is_known) && is_here
+    let is_me = |member: &&MemberEntry| member.id == me;
+    let (now, then) = (current.members.iter().find(is_me), members.iter().find(is_me));
+    let keeps_identity = now.zip(then).is_some_and(|(now, then)| now.identity == then.identity);
+    same == **current && keeps_identity
 }
 
 #[cfg(test)]
@@ -212,9 +227,10 @@ mod tests {
         assert!(follows(|next| _ = next.members.remove(0)), "others get other places");
         assert!(follows(|next| next.members.swap(2, 3)));
         assert!(!follows(|next| next.members.truncate(1)), "it leaves itself");
-        assert!(!follows(|next| next.members.push(entry(4))));
-        assert!(!follows(|next| next.members[3].identity = [9; 32]));
-        assert!(!follows(|next| next.f = 0));
+        assert!(follows(|next| next.members.push(entry(4))), "another one joins");
+        assert!(follows(|next| next.members[3].identity = [9; 32]));
+        assert!(!follows(|next| next.members[1].identity = [9; 32]), "it would be another one");
+        assert!(follows(|next| next.f = 0));
         assert!(!follows(|next| next.protocol = "other".to_owned()));
         assert!(!follows(|next| next.tuning.batch_requests += 1));
     }

@@ -8,6 +8,7 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::protocol::{Delay, Reject, TimerKey};
 use pentarchy_core::wire::Writer;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The name under which a message is counted.
@@ -86,6 +87,14 @@ pub trait Driver {
     /// those that are none end, and there are to be links to all others, at the addresses that the
     /// configuration names. A link to a member that stays is left alone.
     fn on_members(&mut self, membership: &Membership);
+
+    /// These have a say in the group: members, administrators, and those that are to be members. A
+    /// driver lets them in as clients, whomever else it lets in: who is to be a member says so that
+    /// it is ready, and who has become one that way learns of it. Drivers that let in anyone need
+    /// not know.
+    fn on_governing(&mut self, clients: BTreeSet<ClientId>) {
+        drop(clients);
+    }
 
     /// Bytes that wait for a peer.
     fn peer_queued_bytes(&self, peer: MemberId) -> usize;

@@ -19,6 +19,7 @@ use crate::resuming::Resuming;
 use crate::spooling::Spooling;
 use crate::store::{Disk, ObservedStore, StateCache};
 use crate::wedging::Wedging;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Epochs;
 use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
@@ -59,6 +60,8 @@ pub struct Machine<'f, D> {
     pub(crate) others: Others,
     /// What it has said about a pending change.
     pub(crate) said_ready: SaidReady,
+    /// The configuration, and the change, whose members and administrators the driver knows.
+    pub(crate) governing: Option<(Digest, Option<Digest>)>,
     pub(crate) admission: Admission,
     /// What peers sent and nobody has looked at.
     pub(crate) inbound: Inbound,
@@ -150,6 +153,7 @@ impl<'f, D: Disk> Machine<'f, D> {
             cache: parts.cache,
             others: Others::default(),
             said_ready: SaidReady::default(),
+            governing: None,
             admission: Admission::default(),
             inbound: Inbound::default(),
             has_leavers: false,

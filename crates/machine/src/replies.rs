@@ -8,7 +8,7 @@ use pentarchy_core::ids::{ClientId, View};
 use pentarchy_core::limits::{BATCH_REQUESTS_MAX, CLIENT_EVENTS_MAX, RESULT_BYTES_MAX};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
 use pentarchy_core::service::Replier;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// Bytes of results or events in one message, unless one alone is larger.
 const REPLIES_BYTES: usize = 1 << 20;
@@ -59,6 +59,11 @@ impl Replies {
 
     pub fn contains(&self, id: &ClientId) -> bool {
         self.clients.contains_key(id)
+    }
+
+    /// The clients that are connected, in their order.
+    pub fn clients(&self) -> BTreeSet<ClientId> {
+        self.clients.keys().copied().collect()
     }
 
     /// A client is connected. What was collected for a connection before this one is lost.

@@ -1,6 +1,7 @@
 //! What a replica is started with.
 
 use pentarchy_core::counter::Usig;
+use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{ClientId, ReplicaId};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::protocol::{Rules, Timeouts};
@@ -42,8 +43,10 @@ pub struct States {
 pub struct ReplicaConfig {
     /// Which replica this is.
     pub me: ReplicaId,
-    /// The group as it began.
+    /// The group as it began, or as it was when this replica joined it.
     pub membership: Arc<Membership>,
+    /// How its configurations had ended by then, from the first one on.
+    pub links: Vec<Proof>,
     /// Where each replica listens, in the order of their ids.
     pub addresses: Vec<SocketAddr>,
     /// Where this one does.

@@ -11,6 +11,7 @@ use pentarchy_core::wire::Writer;
 use pentarchy_io::clock::Clock;
 use pentarchy_machine::report::LinkReport;
 use pentarchy_machine::{Driver, HangUp, Kind, Pause};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Of one thread.
@@ -77,6 +78,9 @@ impl Driver for SocketDriver {
     }
     fn on_members(&mut self, membership: &Membership) {
         self.network.begin_configuration(membership, self.now_ms);
+    }
+    fn on_governing(&mut self, clients: BTreeSet<ClientId>) {
+        self.network.governing = clients;
     }
     fn peer_queued_bytes(&self, peer: MemberId) -> usize {
         self.network.peer_queued_bytes(peer)

@@ -20,6 +20,8 @@ pub struct Peer {
     pub has_welcomed: bool,
     /// It hung up on us before it did, and that was said.
     pub has_refused: bool,
+    /// It is a member no more, and links to it end at this time: until then it can be shown so.
+    pub leaves_at_ms: Option<u64>,
 }
 
 /// How it is connected.
@@ -61,6 +63,7 @@ impl Peers {
                 backoff: Backoff::default(),
                 has_welcomed: false,
                 has_refused: false,
+                leaves_at_ms: None,
             };
             Ok((member.id, peer))
         };
@@ -101,14 +104,15 @@ impl Peers {
         })
     }
 
-    /// When [`Self::due`] or [`Self::overdue`] has someone.
+    /// When [`Self::due`], [`Self::overdue`] or [`Self::gone`] has someone.
     pub fn next_ms(&self) -> Option<u64> {
         let at = |peer: &Peer| match peer.state {
             PeerState::Down { dial_at_ms } => peer.address.map(|_| dial_at_ms),
             PeerState::Dialled { give_up_at_ms, .. } => Some(give_up_at_ms),
             PeerState::Awaited | PeerState::Up { .. } => None,
         };
-        self.peers.values().filter_map(at).min()
+        let leaves = self.peers.values().filter_map(|peer| peer.leaves_at_ms);
+        self.peers.values().filter_map(at).chain(leaves).min()
     }
 
     /// Takes note that a member is connected; gives the token of the connection that this one
@@ -124,9 +128,18 @@ impl Peers {
     /// Takes note that a connected member took the connection for what it is.
     pub fn welcomed(&mut self, id: MemberId) {
         if let Some(peer) = self.get_mut(id).filter(|peer| !peer.has_welcomed) {
-            peer.backoff.reset();
             peer.has_refused = false;
             peer.has_welcomed = true;
+        }
+    }
+
+    /// Takes note that a connected member said something: if the connection is lost, the next one
+    /// is dialled at once. One that hangs up each time without a word is dialled less and less
+    /// often.
+    pub fn heard(&mut self, id: MemberId) {
+        self.welcomed(id);
+        if let Some(peer) = self.get_mut(id) {
+            peer.backoff.reset();
         }
     }
 
@@ -140,17 +153,28 @@ impl Peers {
         }
     }
 
-    /// The members that have left, or have another key than this one knows: those that are not
-    /// among these.
-    pub fn leavers(&self, membership: &Membership) -> Vec<MemberId> {
-        let is_there = |id: MemberId, peer: &Peer| {
-            let member = membership.index_of(id).map(|it| &membership.members[usize::from(it.0)]);
-            member.is_some_and(|member| channel_public(&member.identity) == Some(peer.key))
-        };
-        self.peers.iter().filter(|(id, peer)| !is_there(**id, peer)).map(|(id, _)| *id).collect()
+    /// Takes note of who is a member no more, so that links to it end at this time. Gives those of
+    /// which it had not known.
+    pub fn leave(&mut self, membership: &Membership, at_ms: u64) -> Vec<MemberId> {
+        let mut leavers = Vec::new();
+        for (id, peer) in &mut self.peers {
+            if membership.index_of(*id).is_some() {
+                peer.leaves_at_ms = None;
+            } else if peer.leaves_at_ms.is_none() {
+                peer.leaves_at_ms = Some(at_ms);
+                leavers.push(*id);
+            }
+        }
+        leavers
     }
 
-    /// A member has left. There is no connection to it any more.
+    /// One that has left, to which links end now.
+    pub fn gone(&self, now_ms: u64) -> Option<MemberId> {
+        let is_gone = |peer: &Peer| peer.leaves_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+        self.peers.iter().find(|(_, peer)| is_gone(peer)).map(|(id, _)| *id)
+    }
+
+    /// A member is gone. There is no connection to it any more.
     pub fn remove(&mut self, id: MemberId) {
         self.peers.remove(&id);
     }
@@ -166,6 +190,7 @@ impl Peers {
             backoff: Backoff::default(),
             has_welcomed: false,
             has_refused: false,
+            leaves_at_ms: None,
         };
         self.peers.insert(member.id, peer);
         true

@@ -17,6 +17,7 @@ use pentarchy_core::membership::{Base, Life, PillarConfig};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient, ToReplica};
 use pentarchy_core::protocol::Tuning;
 use pentarchy_core::request::{Draft, Envelope};
+use pentarchy_core::standing::Standing;
 use pentarchy_core::transfer;
 use pentarchy_core::wire::Wire;
 use pentarchy_io::hello::Hello;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 
 type Check = fn(&Bytes);
 
-const TYPES: [Check; 13] = [
+const TYPES: [Check; 14] = [
     round_trip::<minbft::Message>,
     round_trip::<ToReplica>,
     round_trip::<ToClient>,
@@ -41,6 +42,7 @@ const TYPES: [Check; 13] = [
     round_trip::<Message>,
     round_trip::<Petition>,
     round_trip::<Configuration>,
+    round_trip::<Standing>,
 ];
 
 pub fn run(input: &[u8]) {
@@ -115,9 +117,15 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let view = pentarchy_core::ids::View(1);
     let answer = ToClient::Answer { number: 7, result: Bytes::from_static(b"1") };
     let status = ToClient::Status(Bytes::from_static(b"{}"));
-    for message in
-        [ToClient::Replies { view, replies }, answer, ToClient::Busy { number: 3 }, status]
-    {
+    seeds.push(of(13, &standing().to_bytes()));
+    let standing = ToClient::Standing(standing().to_bytes());
+    for message in [
+        ToClient::Replies { view, replies },
+        answer,
+        ToClient::Busy { number: 3 },
+        status,
+        standing,
+    ] {
         seeds.push(of(2, &message.to_bytes()));
     }
     seeds.push(of(3, &transfer::Message::Gone { slot: Slot(4) }.to_bytes()));
@@ -174,6 +182,18 @@ fn petitions() -> [Petition; 4] {
 }
 
 /// What replicas say about the end of an epoch.
+/// With a link, and a change that is pending.
+fn standing() -> Standing {
+    let Ok(Message::Proofs(links)) = Message::from_bytes(&epochs_seeds()[2]) else {
+        unreachable!("the third seed has proofs")
+    };
+    let pending = petitions().into_iter().find_map(|petition| match petition {
+        Petition::Propose(change) => Some(change),
+        _ => None,
+    });
+    Standing { epoch: Epoch(1), links, pending }
+}
+
 fn epochs_seeds() -> Vec<Bytes> {
     let base = Base { slot: Slot(8), state: Digest::of(b"state") };
     let handover =

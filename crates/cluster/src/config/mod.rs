@@ -10,11 +10,13 @@ pub use parse::check_address;
 
 use crate::protocols;
 use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry, RequestMeans};
+use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation, MemberId};
 use pentarchy_core::membership::{Life, Membership, PillarConfig};
 use pentarchy_core::protocol::{Timeouts, Tuning};
 use pentarchy_crypto::verifier::RequestMode;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Version of the file format, as in its `format` key.
 pub const FORMAT: u64 = 1;
@@ -73,6 +75,18 @@ pub struct ClusterConfig {
     pub administrators: Administrators,
     /// The replicas, in the order of their ids.
     pub replicas: Vec<ReplicaEntry>,
+    /// How the group came to be this one, if it has changed since it began. No file says it: see
+    /// [`Self::follow`].
+    pub later: Option<Later>,
+}
+
+/// A group after it has changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Later {
+    /// The epoch with which the configuration began.
+    pub membership: Arc<Membership>,
+    /// How the configurations before it ended, from the first one on.
+    pub links: Vec<Proof>,
 }
 
 /// One replica in [`ClusterConfig`].
@@ -165,13 +179,17 @@ impl ClusterConfig {
         Self::parse(path, &text)
     }
 
-    /// What the group is begun with: the configuration of number 0.
+    /// What the group is begun with: the configuration of number 0, or the one to which it was
+    /// [followed](Self::follow).
     ///
     /// # Panics
     /// If no replica can run the protocol ([`protocols::in_lane`]), `f` is above 65,535, or clients
     /// are to use sessions and there is no `session_key`: no file says so that was read.
     #[must_use]
     pub fn configuration(&self) -> Configuration {
+        if let Some(stated) = self.later.as_ref().and_then(|it| it.membership.stated.as_deref()) {
+            return stated.clone();
+        }
         let entry = protocols::in_lane(&self.protocol, self.lane).expect("replicas can run it");
         let member = |(id, entry): (u32, &ReplicaEntry)| MemberEntry {
             id: MemberId(id),
@@ -200,12 +218,16 @@ impl ClusterConfig {
         }
     }
 
-    /// The members with their keys, in the only epoch that a file describes.
+    /// The members with their keys, in the only epoch that a file describes, or in the one to which
+    /// the group was [followed](Self::follow).
     ///
     /// # Panics
     /// As [`Self::configuration`].
     #[must_use]
     pub fn membership(&self) -> Membership {
+        if let Some(later) = &self.later {
+            return Membership::clone(&later.membership);
+        }
         let life = |entry: &ReplicaEntry| Life {
             incarnation: entry.incarnation,
             device_key: entry.device_key,

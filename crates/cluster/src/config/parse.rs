@@ -106,6 +106,7 @@ fn check(file: File) -> Checked<ClusterConfig> {
         admission: admission(&file.clients)?,
         administrators: administrators(file.administrators.as_ref())?,
         replicas,
+        later: None,
     };
     match config.configuration().check() {
         Ok(()) => Ok(config),

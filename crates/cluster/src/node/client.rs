@@ -3,7 +3,8 @@
 use super::{StartError, addresses};
 use crate::config::ClusterConfig;
 use crate::protocols;
-use pentarchy_client::{Client, ClientConfig};
+use pentarchy_client::{Client, ClientConfig, Followed, Follows, NextGroup};
+use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ClientCore;
@@ -14,6 +15,7 @@ use pentarchy_crypto::verifier::RequestMode;
 use pentarchy_protocols::ClientStart;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
+use tracing::warn;
 
 /// What clients of the configured group go by.
 ///
@@ -41,10 +43,90 @@ pub fn connect(config: &ClusterConfig, keys: KeyPair) -> Result<Client, StartErr
 /// [`StartError`] as for [`connect`].
 pub fn client_config(config: &ClusterConfig, keys: KeyPair) -> Result<ClientConfig, StartError> {
     let membership = Arc::new(config.membership());
-    let core = client_core(config, keys.client_id());
+    // Not above the first number that the client's host gives out, which is the same clock, later.
+    let core = client_core(config, keys.client_id(), pentarchy_io::clock::wall_micros());
     let signer = signer(config, keys.clone(), &membership)?;
-    let client = ClientConfig::new(membership, addresses(config)?, keys, core);
-    Ok(ClientConfig { signer, ..client })
+    let client = ClientConfig::new(membership, addresses(config)?, keys.clone(), core);
+    Ok(ClientConfig { signer, follows: follower(config, keys, false), ..client })
+}
+
+/// The same for one who signs what it asks, whatever means other clients have: what members and
+/// administrators ask of the group itself must not rest on less.
+///
+/// # Errors
+/// [`StartError`] as for [`connect`].
+pub fn signing_client_config(
+    config: &ClusterConfig,
+    keys: KeyPair,
+) -> Result<ClientConfig, StartError> {
+    let client = client_config(config, keys.clone())?;
+    let signer = ClientSigner::signature(keys.clone(), client.membership.group_domain());
+    Ok(ClientConfig { signer, follows: follower(config, keys, true), ..client })
+}
+
+/// What leads a client on, in a group that can change.
+fn follower(config: &ClusterConfig, keys: KeyPair, signs: bool) -> Option<Box<dyn Follows>> {
+    let can_change = !config.administrators.keys.is_empty();
+    can_change.then(|| -> Box<dyn Follows> {
+        Box::new(ConfigFollower { config: config.clone(), keys, signs })
+    })
+}
+
+/// Leads a client along the configurations of its group.
+struct ConfigFollower {
+    config: ClusterConfig,
+    keys: KeyPair,
+    /// Whether it signs what it asks, whatever means others have.
+    signs: bool,
+}
+
+impl ConfigFollower {
+    fn next(&self, floor: u64) -> Result<NextGroup, StartError> {
+        let Self { config, keys, signs } = self;
+        let membership = Arc::new(config.membership());
+        let signer = match signs {
+            true => ClientSigner::signature(keys.clone(), membership.group_domain()),
+            false => signer(config, keys.clone(), &membership)?,
+        };
+        let core = client_core(config, keys.client_id(), floor);
+        Ok(NextGroup { addresses: addresses(config)?, membership, signer, core })
+    }
+}
+
+impl Follows for ConfigFollower {
+    fn number(&self) -> u64 {
+        self.config.number()
+    }
+
+    fn follow(&mut self, links: &[Proof], floor: u64) -> Followed {
+        let known = self.config.number();
+        let leads_on = |link: &Proof| link.next.as_ref().is_some_and(|next| next.number > known);
+        if !links.iter().any(leads_on) {
+            return Followed::Nowhere;
+        }
+        let Ok(led) = self.config.follow(links) else { return Followed::Nowhere };
+        let before = std::mem::replace(&mut self.config, led);
+        if is_same_for_clients(&before, &self.config) {
+            return Followed::Same;
+        }
+        match self.next(floor) {
+            Ok(next) => Followed::To(Box::new(next)),
+            Err(error) => {
+                warn!(%error, "cannot follow the group yet; trying again");
+                self.config = before;
+                Followed::Nowhere
+            }
+        }
+    }
+}
+
+/// Whether clients ask the same replicas in the same way.
+fn is_same_for_clients(before: &ClusterConfig, after: &ClusterConfig) -> bool {
+    let replicas = |config: &ClusterConfig| -> Vec<_> {
+        config.replicas.iter().map(|it| (it.key, it.address.clone())).collect()
+    };
+    (before.f, &before.protocol) == (after.f, &after.protocol)
+        && replicas(before) == replicas(after)
 }
 
 fn signer(
@@ -64,10 +146,8 @@ fn signer(
 }
 
 /// The client side of the configured protocol.
-fn client_core(config: &ClusterConfig, client: ClientId) -> Box<dyn ClientCore> {
+fn client_core(config: &ClusterConfig, client: ClientId, start_floor: u64) -> Box<dyn ClientCore> {
     let group = Quorums { n: config.replicas.len(), f: config.f };
-    // Not above the first number that the client's host gives out, which is the same clock, later.
-    let start_floor = pentarchy_io::clock::wall_micros();
     // Its keys are the operating system's randomness.
     let seed = Some(std::hash::RandomState::new().hash_one(client.0));
     let entry =

@@ -2,7 +2,7 @@
 
 mod client;
 
-pub use client::{client_config, client_quorums, connect};
+pub use client::{client_config, client_quorums, connect, signing_client_config};
 
 use crate::config::{Admission, ClusterConfig, CounterPlace};
 use crate::data::{DataError, DataFolder, new_life};
@@ -324,6 +324,7 @@ pub fn replica(
         storage,
         states,
         membership,
+        links: config.later.as_ref().map_or_else(Vec::new, |later| later.links.clone()),
     })?;
     Ok(replica.with_counter_process(counter_process))
 }

@@ -9,10 +9,14 @@ use crate::failure::{Failure, Outcome};
 use crate::folder::{self, Running};
 use bytes::Bytes;
 use pentarchy_cluster::config::ClusterConfig;
+use pentarchy_cluster::following::Follower;
 use pentarchy_cluster::{Client, KeyPair, ReplicaId, RequestError, node};
 use report::{ClusterReport, ReplicaReport};
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// How long replicas may take to say how the group has changed.
+const FOLLOW: Duration = Duration::from_millis(500);
 
 /// How long a replica may take to answer.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -31,14 +35,27 @@ pub fn cluster(file: Option<&Path>, data: &Path) -> Outcome<(ClusterConfig, Opti
     Ok((ClusterConfig::load(&data.join("cluster.toml"))?, Some(running)))
 }
 
+/// The group as it is now, if administrators have changed it since its file was written and a
+/// replica that the file names says so in time.
+pub fn present(config: ClusterConfig, key: Option<&Path>) -> Outcome<ClusterConfig> {
+    if config.administrators.keys.is_empty() {
+        return Ok(config);
+    }
+    let present = Follower::new(config, keys(key)?).and_then(|it| it.present(FOLLOW));
+    present.map_err(|error| Failure::Usage(error.to_string()))
+}
+
 /// A client to ask with. It has a key of its own for each run, unless one is given: replicas serve
 /// one connection per key.
 pub fn connect(config: &ClusterConfig, key: Option<&Path>) -> Outcome<Client> {
-    let keys = match key {
-        Some(path) => KeyPair::load(path).map_err(|error| Failure::Usage(error.to_string()))?,
-        None => KeyPair::generate(),
-    };
-    node::connect(config, keys).map_err(|error| Failure::Usage(error.to_string()))
+    node::connect(config, keys(key)?).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+fn keys(key: Option<&Path>) -> Outcome<KeyPair> {
+    match key {
+        Some(path) => KeyPair::load(path).map_err(|error| Failure::Usage(error.to_string())),
+        None => Ok(KeyPair::generate()),
+    }
 }
 
 /// Asks all replicas at once.

@@ -37,6 +37,11 @@ pub enum ToReplica {
     /// A message of the protocol that clients may send: see
     /// [`crate::erased::ReplicaCore::open_client`].
     Protocol(Bytes),
+    /// Say how your group stands.
+    Standing {
+        /// The number of the configuration that the asker knows.
+        from: u64,
+    },
 }
 
 impl ToReplica {
@@ -56,6 +61,7 @@ impl ToReplica {
             Self::Status => "status",
             Self::Resume { .. } => "resume",
             Self::Protocol(_) => "client_protocol",
+            Self::Standing { .. } => "standing",
         }
     }
 }
@@ -81,6 +87,10 @@ impl Wire for ToReplica {
                 to.u8(4);
                 to.bytes(message);
             }
+            Self::Standing { from } => {
+                to.u8(5);
+                to.u64(*from);
+            }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -92,6 +102,7 @@ impl Wire for ToReplica {
             2 => Ok(Self::Status),
             3 => Ok(Self::Resume { from: from.u64()? }),
             4 => from.bytes(MESSAGE_BYTES_MAX).map(Self::Protocol),
+            5 => Ok(Self::Standing { from: from.u64()? }),
             _ => Err(Malformed),
         }
     }
@@ -266,6 +277,9 @@ pub enum ToClient {
         /// Their bodies. May be empty in answer to [`ToReplica::Resume`].
         events: Vec<Bytes>,
     },
+    /// How the group stands, as an encoded [`Standing`](crate::standing::Standing). Only hosts of
+    /// clients read it.
+    Standing(Bytes),
 }
 
 impl ToClient {
@@ -284,6 +298,7 @@ impl ToClient {
             Self::Vouched { .. } => "vouched",
             Self::Committed(_) => "committed",
             Self::Protocol(_) => "replica_protocol",
+            Self::Standing(_) => "standing",
         }
     }
 }
@@ -345,6 +360,10 @@ impl Wire for ToClient {
                 to.u8(10);
                 to.bytes(message);
             }
+            Self::Standing(standing) => {
+                to.u8(11);
+                to.bytes(standing);
+            }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -381,6 +400,7 @@ impl Wire for ToClient {
             }),
             7 => Place::decode(from).map(Self::Committed),
             10 => from.bytes(MESSAGE_BYTES_MAX).map(Self::Protocol),
+            11 => from.bytes(FRAME_BYTES_MAX).map(Self::Standing),
             _ => Err(Malformed),
         }
     }

@@ -1,7 +1,7 @@
 //! A group goes on with other members: links name members, and each epoch says which replicas those
 //! are.
 
-use crate::bench::{AtOnce, Bench, RULES, identity};
+use crate::bench::{AtOnce, Bench, RULES, client, identity};
 use crate::disk::SlowDisk;
 use crate::keys::{Eyes, Hand, signature};
 use bytes::Bytes;
@@ -17,8 +17,10 @@ use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, Repli
 use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::{Base, Life, Membership, PillarConfig};
 use pentarchy_core::mutant;
+use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::protocol::{BadRecord, Memory, Tuning};
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
+use pentarchy_core::standing::Standing;
 use pentarchy_core::transfer::Transfer;
 use pentarchy_core::wire::Wire as _;
 use pentarchy_machine::{
@@ -250,6 +252,24 @@ fn one_who_left_has_no_place_and_is_shown_how_its_epoch_ended() {
     };
     assert_eq!((*to, *kind), (MemberId(0), "epochs"));
     assert_eq!(Message::from_bytes(&bytes.slice(1..)), Ok(Message::Proofs(vec![link()])));
+}
+
+#[test]
+fn clients_are_shown_how_a_configuration_ended_when_it_does_and_when_they_ask() {
+    let (mut bench, _) = bench(1);
+    bench.connect(client(7));
+    end(&mut bench).unwrap();
+    let told = std::mem::take(&mut bench.driver.to_clients);
+    let shown = |links| {
+        let standing = Standing { epoch: Epoch(1), links, pending: None };
+        ToClient::Standing(standing.to_bytes())
+    };
+    assert_eq!(told, [(client(7), shown(vec![link()]))], "when it ends");
+    for (from, links) in [(0, vec![link()]), (1, vec![]), (u64::MAX, vec![])] {
+        let asked = ToReplica::Standing { from }.to_bytes();
+        bench.round(1, &[(client(7), asked)]).unwrap();
+        assert_eq!(std::mem::take(&mut bench.driver.to_clients), [(client(7), shown(links))]);
+    }
 }
 
 #[test]

@@ -234,9 +234,13 @@ pub struct ReplicaArgs {
     /// The cluster's public configuration
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Which replica this is, from 0
-    #[arg(long, value_name = "N")]
-    pub id: u16,
+    /// Which replica this is, from 0, of those in the configuration
+    #[arg(long, value_name = "N", required_unless_present = "join", conflicts_with = "join")]
+    pub id: Option<u16>,
+    /// Wait until administrators have this machine join the group, and then be a replica of it; so
+    /// also when it is started again. Its keys are from `members prepare`
+    #[arg(long)]
+    pub join: bool,
     /// Folder with this replica's secrets
     #[arg(long, value_name = "DIR")]
     pub keys: PathBuf,

@@ -1,7 +1,7 @@
 //! `gateway`: a voting Redis gateway in the foreground.
 
 use super::args::GatewayArgs;
-use super::replica::{bind_metrics, no_metrics};
+use super::listening::{bind_metrics, no_metrics};
 use pentarchy::config::ClusterConfig;
 use pentarchy::metrics::gateway::GatewaySource;
 use pentarchy::metrics::server;

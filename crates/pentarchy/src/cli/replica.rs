@@ -1,36 +1,28 @@
 //! `replica`: one replica in the foreground.
 
-use super::args::{DiskChoice, ReplicaArgs};
+use super::args::ReplicaArgs;
+use super::data_folder::{data_folder, durability, usage};
 use super::faults::warn_of_door;
+use super::joining::{self, Which};
+use super::listening::{bind, bind_metrics, no_metrics};
 use super::rescue::{Rescuer, Saving};
 use super::service;
 use pentarchy::config::{ClusterConfig, Durability};
-use pentarchy::data::{DATA_FOLDER, DataFolder};
+use pentarchy::data::{DATA_FOLDER, identity_of};
 use pentarchy::node::Trusted;
 use pentarchy::{metrics, node};
 use pentarchy_console::descriptors;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::patient::read_fault;
+use pentarchy_console::say;
 use pentarchy_console::stop::stop_signal;
-use pentarchy_console::{complain, say};
-use pentarchy_core::ids::ReplicaId;
 use pentarchy_replica::fault::FaultSwitch;
 use pentarchy_replica::{Fatal, Listen};
-use pentarchy_storage::forgetful::Forgetful;
-use pentarchy_storage::identity::Identity;
-use pentarchy_storage::quota::Quota;
 use signal_hook::consts::SIGUSR1;
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
-
-/// Syncs of files that a disk does before it only says that it does them.
-const HONEST_SYNCS: u64 = 40;
-
-/// What a disk that fills up has room for: a segment of the log, and a few small states.
-const ROOM: u64 = 34 << 20;
 
 /// What a replica says that ends because its counter did.
 const COUNTER_LOST: &str = "the process of the trusted counter has ended or does not answer; \
@@ -52,26 +44,31 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     let rescue_asked = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGUSR1, rescue_asked.clone())
         .map_err(|error| Failure::Internal(format!("cannot watch for signals: {error}")))?;
-    let addresses = node::addresses(&config).map_err(usage)?;
-    let own = addresses.get(usize::from(args.id)).copied().ok_or_else(|| {
-        usage(node::StartError::NoSuchReplica { id: args.id, last: addresses.len() - 1 })
-    })?;
-    // Names and port before the secrets: what may go better next time must not use up the
-    // device's only life.
-    let listen = Listen::Bound(bind(args.listen.unwrap_or(own))?);
     let metrics_listener = args.metrics.map(bind_metrics).transpose()?;
     if args.cold_state && durability(args, &config) == Durability::Memory {
         let what = "--cold-state needs files: start it with --durability sync or async";
         return Err(Failure::Usage(what.to_owned()));
     }
+    let Some(Which { config, id, listener }) = joining::as_which(args, config, &stop)? else {
+        return Ok(());
+    };
+    let addresses = node::addresses(&config).map_err(usage)?;
+    let own = addresses
+        .get(usize::from(id))
+        .copied()
+        .ok_or_else(|| usage(node::StartError::NoSuchReplica { id, last: addresses.len() - 1 }))?;
+    // Names and port before the secrets: what may go better next time must not use up the
+    // device's only life.
+    let listener = listener.map_or_else(|| bind(args.listen.unwrap_or(own)), Ok)?;
+    let listen = Listen::Bound(listener);
     let data = || data_folder(args, &config);
-    let taken = node::take_secrets(&config, args.id, &args.keys, data).map_err(usage)?;
+    let taken = node::take_secrets(&config, id, &args.keys, data).map_err(usage)?;
     let counter = match &taken.trusted {
         Trusted::Here(_) => None,
         Trusted::Apart(process) => Some(process.clone()),
     };
     let service = service::new(args.service, args.data.as_ref().unwrap_or(&args.keys))?;
-    let replica = node::replica(&config, args.id, taken, addresses, listen, service);
+    let replica = node::replica(&config, id, taken, addresses, listen, service);
     let mut replica = replica.map_err(usage)?;
     let switch = FaultSwitch::default();
     if let Some(path) = &args.faults {
@@ -81,7 +78,7 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     if let Some(listener) = metrics_listener {
         metrics::server::serve(listener, replica.watch()).map_err(no_metrics)?;
     }
-    let (rescue, rescuer) = (replica.rescue(), rescuer(&config, args));
+    let (rescue, rescuer) = (replica.rescue(), rescuer(&config, id, args));
     let running = replica.spawn().map_err(|error| {
         Failure::Internal(format!("cannot start the replica's thread: {error}"))
     })?;
@@ -120,64 +117,12 @@ fn outcome(ended: Result<(), Fatal>, counter_lost: bool) -> Outcome {
 
 /// What writes down what a survivor of a lost group has: beside its keys, or else in its data
 /// folder.
-fn rescuer(config: &ClusterConfig, args: &ReplicaArgs) -> Rescuer {
+fn rescuer(config: &ClusterConfig, id: u16, args: &ReplicaArgs) -> Rescuer {
     let membership = config.membership();
-    let incarnation = membership.members[usize::from(args.id)].incarnation;
-    let identity = Identity { group: membership.group, replica: ReplicaId(args.id), incarnation };
+    let member = &membership.members[usize::from(id)];
+    let identity = identity_of(membership.group, member);
     let data = args.data.clone().unwrap_or_else(|| args.keys.join(DATA_FOLDER));
     Rescuer { folders: vec![args.keys.clone(), data], identity }
-}
-
-fn durability(args: &ReplicaArgs, config: &ClusterConfig) -> Durability {
-    args.durability.map_or(config.durability, Into::into)
-}
-
-/// The folder in which this replica keeps what it says, if it does.
-fn data_folder(
-    args: &ReplicaArgs,
-    config: &ClusterConfig,
-) -> Result<Option<DataFolder>, node::StartError> {
-    let durability = durability(args, config);
-    if durability == Durability::Memory {
-        return Ok(None);
-    }
-    let path = args.data.clone().unwrap_or_else(|| args.keys.join(DATA_FOLDER));
-    let folder = DataFolder::open(&path)?.with_cold_state(args.cold_state);
-    if durability == Durability::Async {
-        return Ok(Some(folder.only_states()));
-    }
-    let Some(disk) = args.disk else { return Ok(Some(folder)) };
-    complain("this replica uses a faulty disk for tests; without --disk its data is durable");
-    let folder = folder.with_files(|files| {
-        Ok(match disk {
-            DiskChoice::Forgets => Box::new(Forgetful::new(files)?),
-            DiskChoice::Lies => Box::new(Forgetful::lying_after(files, HONEST_SYNCS)?),
-            DiskChoice::Fills => Box::new(Quota::new(files, ROOM)),
-        })
-    });
-    Ok(Some(folder?))
-}
-
-fn bind(address: SocketAddr) -> Outcome<TcpListener> {
-    TcpListener::bind(address).map_err(|error| {
-        Failure::Usage(format!("cannot listen on {address}: {error}; name another with --listen"))
-    })
-}
-
-/// Takes the port for metrics, before anything that cannot be taken back.
-pub fn bind_metrics(address: SocketAddr) -> Outcome<TcpListener> {
-    TcpListener::bind(address).map_err(|error| {
-        Failure::Usage(format!("cannot serve metrics on {address}: {error}; name another port"))
-    })
-}
-
-/// Metrics cannot be served although the port was there.
-pub fn no_metrics(error: std::io::Error) -> Failure {
-    Failure::Internal(format!("cannot serve metrics: {error}"))
-}
-
-fn usage(error: node::StartError) -> Failure {
-    Failure::Usage(error.to_string())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::args::StatusArgs;
 use super::show;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
-use pentarchy_console::status::{ask, cluster, connect};
+use pentarchy_console::status::{ask, cluster, connect, present};
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Runs the command.
 pub fn run(args: &StatusArgs) -> Outcome {
     let (config, running) = cluster(args.config.as_deref(), &args.data)?;
+    let config = present(config, args.key.as_deref())?;
     let client = connect(&config, args.key.as_deref())?;
     loop {
         let mut report = ask(&config, &client);

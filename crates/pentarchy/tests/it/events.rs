@@ -1,10 +1,12 @@
 //! What a service tells clients unasked, over real sockets.
 
+use pentarchy::administration::relocate;
 use pentarchy::node::client_config;
 use pentarchy::{
     Client, ClientEvent, ClientId, Context, Event, KeyPair, LocalCluster, Malformed, SmallService,
     Whole,
 };
+use pentarchy_core::ids::MemberId;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -83,4 +85,45 @@ fn a_client_is_told_everything_in_order_and_after_it_was_away_what_it_did_not_ac
     let first = told.recv_timeout(PATIENCE).expect("an event");
     assert_eq!(first, ClientEvent::Lost, "a new listener cannot know what the old one was told");
     (310..330).for_each(|text| hears(&told, text));
+}
+
+/// A client goes on with other replicas, or with those that it has at other addresses, when the
+/// group has changed.
+#[test]
+fn a_client_is_told_nothing_twice_when_its_group_changes() {
+    let service = || Box::new(Whole::new(Post::default())) as Box<dyn pentarchy::Service>;
+    let cluster = LocalCluster::builder().start(service).expect("a cluster starts");
+    let (reader, told) = listen(&cluster, &KeyPair::generate());
+    let writer = cluster.client().expect("a client starts");
+    reader.call("the replicas know me now").expect("an answer");
+    post(&writer, &reader, 0..100);
+
+    let administrators = cluster.administrators().expect("administrators");
+    let shown = administrators[0].show(PATIENCE).expect("how the group is");
+    let (_, port) = cluster.config().replicas[2].address.rsplit_once(':').expect("a port");
+    let change = relocate(&shown, MemberId(2), &format!("localhost:{port}"), PATIENCE);
+    let change = change.expect("there is such a member");
+    let last = std::thread::scope(|scope| {
+        let changes = scope.spawn(|| {
+            administrators[0].propose(change, PATIENCE).expect("it is accepted");
+            let begins = || administrators[0].show(PATIENCE).expect("how the group is");
+            while begins().configuration.number == 0 {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let mut next = 100;
+        while !changes.is_finished() && next < 2_000 {
+            post(&writer, &reader, next..next + 10);
+            next += 10;
+        }
+        changes.join().expect("the group changes");
+        post(&writer, &reader, next..next + 100);
+        next + 100
+    });
+    for text in 0..last {
+        let event = told.recv_timeout(PATIENCE).expect("an event");
+        assert_eq!(event, ClientEvent::Event(text.to_string().into()));
+    }
+    drop(reader);
+    assert!(told.recv().is_err(), "nothing was told twice");
 }

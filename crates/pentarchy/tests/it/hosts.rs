@@ -29,8 +29,14 @@ impl Parts {
 
     /// With further options.
     pub fn init_with(options: &[&str]) -> Self {
+        Self::init_on(3, options)
+    }
+
+    /// The same on so many hosts.
+    pub fn init_on(count: usize, options: &[&str]) -> Self {
         let parent = tempfile::tempdir().expect("a temporary folder");
-        let hosts = [(); 3].map(|()| format!("localhost:{}", free_port())).join(",");
+        let hosts = std::iter::repeat_with(|| format!("localhost:{}", free_port()));
+        let hosts = hosts.take(count).collect::<Vec<_>>().join(",");
         let out = parent.path().join("cluster");
         let init = ["init", "--hosts", &hosts, "--out", text(&out)];
         let output = run(&[&init, options].concat());

@@ -23,6 +23,7 @@ mod fenced;
 mod flood;
 mod hosts;
 #[cfg(target_os = "linux")]
+mod joining;
 mod large;
 mod members;
 mod netns;

@@ -7,17 +7,17 @@ use pentarchy_core::ids::MemberId;
 use pentarchy_core::membership::Membership;
 use tracing::{info, warn};
 
+/// How long a member that left can be shown that it did.
+const LEAVING_MS: u64 = 10 * 60 * 1_000;
+
 impl Network {
-    /// From now on there are links to these members alone, at the addresses that their
-    /// configuration names; of the first configuration, each replica knows the addresses from its
-    /// own file. A link that is there stays, although its other end may have moved.
+    /// From now on there are links to these members, at the addresses that their configuration
+    /// names; of the first configuration, each replica knows the addresses from its own file. A
+    /// link that is there stays, although its other end may have moved. Those to members that left
+    /// stay for a while.
     pub fn begin_configuration(&mut self, membership: &Membership, now_ms: u64) {
-        for id in self.peers.leavers(membership) {
+        for id in self.peers.leave(membership, now_ms + LEAVING_MS) {
             info!(peer = id.0, "is a member of the group no more");
-            if let Some(token) = self.token_of_any(id) {
-                self.close(token, now_ms, "no member any more");
-            }
-            self.peers.remove(id);
         }
         for member in membership.members.iter() {
             if self.peers.get(member.id).is_none() && !self.peers.add(member, now_ms) {
@@ -36,6 +36,14 @@ impl Network {
         self.resolving = (!names.is_empty()).then(|| Resolving::start(names)).and_then(|started| {
             started.inspect_err(|error| warn!(%error, "cannot look up where members are")).ok()
         });
+    }
+
+    /// A member that left had the time to learn of it.
+    pub(super) fn hang_up_on_leaver(&mut self, id: MemberId, now_ms: u64) {
+        if let Some(token) = self.token_of_any(id) {
+            self.close(token, now_ms, "no member any more");
+        }
+        self.peers.remove(id);
     }
 
     /// Takes the addresses that were looked up.
@@ -117,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_is_hung_up_on_and_not_let_in_again() {
+    fn who_leaves_is_hung_up_on_after_a_while_and_not_let_in_again() {
         let (group, listener) = Group::new();
         let mut mine = group.acceptor(listener, 0);
         let mut theirs = dialler(&group, group.peers(1));
@@ -132,6 +140,10 @@ mod tests {
         mine.take_link_changes();
 
         mine.begin_configuration(&later(&group, &[0], "127.0.0.1:1"), 0);
+        mine.open(LEAVING_MS - 1);
+        assert!(is_connected(&mine), "it has time to learn of it");
+        assert_eq!(mine.next_ms(), Some(LEAVING_MS));
+        mine.open(LEAVING_MS);
         assert!(!is_connected(&mine) && mine.peers.get(MemberId(1)).is_none());
         assert_eq!(mine.take_link_changes(), [(Node::Member(MemberId(1)), false)]);
         let refused = mine.counters.hellos_refused;

@@ -95,6 +95,8 @@ pub struct Network {
     sweep_ms: u64,
     identity: Identity,
     access: Access,
+    /// Who is let in besides, to have a say in the group.
+    pub governing: BTreeSet<ClientId>,
     limits: HostLimits,
     links: Links,
     pub peers: Peers,
@@ -151,6 +153,7 @@ impl Network {
             sweep_ms: 0,
             identity,
             access: Access::Listed(BTreeSet::new()),
+            governing: BTreeSet::new(),
             limits,
             links: Links::default(),
             peers,
@@ -310,9 +313,8 @@ impl Network {
         if let (Some(sender), Ok(bytes)) = (sender, &received) {
             self.traffic.of(matches!(sender, Sender::Peer(_))).came(*bytes, messages.len());
         }
-        if let (Some(Sender::Peer(id)), Some(_), false) = (sender, self.pillar, messages.is_empty())
-        {
-            self.peers.welcomed(id);
+        if let (Some(Sender::Peer(id)), false) = (sender, messages.is_empty()) {
+            self.peers.heard(id);
         }
         if let Some(Sender::Client(id)) = sender {
             if let Some(link) = self.links.get_mut(token) {

@@ -41,6 +41,9 @@ impl Network {
     pub fn open(&mut self, now_ms: u64) {
         self.accept(now_ms);
         self.take_addresses(now_ms);
+        while let Some(id) = self.peers.gone(now_ms) {
+            self.hang_up_on_leaver(id, now_ms);
+        }
         while let Some(id) = self.peers.due(now_ms) {
             self.dial(id, now_ms);
         }
@@ -225,7 +228,8 @@ impl Network {
             }
             Node::Client(id) => {
                 let remote = *self.links.get(token)?.connection.remote()?;
-                let is_client = channel_public(&id.0)? == remote && self.access.admits(&id);
+                let may_connect = self.access.admits(&id) || self.governing.contains(&id);
+                let is_client = channel_public(&id.0)? == remote && may_connect;
                 if !is_client || !self.clients.contains(&id) && !self.make_room(now_ms) {
                     return None;
                 }

@@ -119,6 +119,7 @@ impl Cluster {
             let mut config = ReplicaConfig {
                 me,
                 membership: membership.clone(),
+                links: Vec::new(),
                 addresses: addresses.clone(),
                 listen: Listen::Bound(listener),
                 protocol: Follow::RULES.name.to_owned(),

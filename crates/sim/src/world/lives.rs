@@ -51,6 +51,7 @@ impl<'a> World<'a> {
             life,
             rules: factories.rules,
             membership: self.membership.clone(),
+            links: Vec::new(),
             factory: &mut factory,
             counters: &mut OneDevice::all(&device, self.membership.lane.pillars),
             is_split: false,

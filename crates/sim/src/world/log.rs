@@ -250,6 +250,7 @@ fn describe_request(wire: &Bytes) -> String {
         Ok(ToReplica::Resume { from }) => format!("Resume from event {from}"),
         Ok(ToReplica::Protocol(message)) => format!("Protocol, {} bytes", message.len()),
         Ok(ToReplica::Status) => "Status".to_owned(),
+        Ok(ToReplica::Standing { from }) => format!("Standing from {from}"),
         Err(_) => format!("{} bytes that are malformed", wire.len()),
     }
 }

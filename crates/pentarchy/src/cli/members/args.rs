@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// `members`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pentarchy members list\n  \
-    pentarchy members refresh\n  \
+    pentarchy members replace 2 new.card\n  \
     pentarchy members refresh --config cluster.toml --admin-key a.key --admin-key b.key\n\n\
     A change needs more than half of the administrators. One proposes it and others approve it,\n\
     or one command gets several keys. Then the members get ready, while clients go on.\n\
@@ -24,21 +24,57 @@ pub enum MembersCommand {
     /// Show the members, what is pending, and what waits for other administrators
     #[command(after_help = "Example:\n  pentarchy members list --json")]
     List(Asked),
+    /// Make the keys of a machine that is to become a member, and its card
+    #[command(after_help = "Example:\n  \
+        pentarchy members prepare --address 10.0.0.4:7000 --out keys\n\n\
+        Run it on the new machine, and start it: \
+        pentarchy replica --join --config cluster.toml --keys keys\n\
+        Bring the card to the administrators, who compare its key.")]
+    Prepare {
+        /// Where the other members and the clients are to reach it
+        #[arg(long, value_name = "HOST:PORT")]
+        address: String,
+        /// A new folder for its keys
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
+    /// Have machines join the group
+    #[command(after_help = "Example:\n  pentarchy members add 5.card\n\n\
+        Until a machine has fetched the state it counts as faulty: add one at a time, and raise \
+        --f with\nthe last one.")]
+    Add {
+        /// The files of their cards
+        #[arg(required = true, value_name = "CARD")]
+        cards: Vec<PathBuf>,
+        #[command(flatten)]
+        altering: Altering,
+    },
+    /// Have members leave the group
+    #[command(after_help = "Example:\n  pentarchy members remove 5 6 --f 1")]
+    Remove {
+        /// Their numbers
+        #[arg(required = true, value_name = "MEMBER")]
+        members: Vec<u32>,
+        #[command(flatten)]
+        altering: Altering,
+    },
+    /// Have a machine take the place of a member, which may be dead
+    #[command(after_help = "Example:\n  pentarchy members replace 2 new.card")]
+    Replace {
+        /// The number of the member that leaves
+        member: u32,
+        /// The file of the card of the machine that joins
+        card: PathBuf,
+        #[command(flatten)]
+        proposing: Proposing,
+    },
     /// Have each member sign by a new key, and erase the one before
     #[command(after_help = "Example:\n  pentarchy members refresh --expires 30")]
-    Refresh {
-        #[command(flatten)]
-        asked: Asked,
-        /// Minutes after which the change is void, if too few members are ready by then
-        #[arg(long, default_value_t = 10, value_name = "MINUTES",
-            value_parser = clap::value_parser!(u64).range(1..=1440))]
-        expires: u64,
-    },
+    Refresh(Proposing),
     /// Have the members find one of them at another address, and sign by new keys
     #[command(after_help = "Example:\n  pentarchy members move 2 10.0.0.9:7000\n\n\
         Stop the replica, move the folder with its keys and data, propose the change, and start \
-        it\nwith --listen on its new host. Clients and gateways have addresses from their own \
-        cluster.toml.")]
+        it\nwith --listen on its new host. Clients and gateways follow.")]
     Move {
         /// The number of the member
         member: u32,
@@ -46,11 +82,7 @@ pub enum MembersCommand {
         #[arg(value_name = "HOST:PORT")]
         address: String,
         #[command(flatten)]
-        asked: Asked,
-        /// As for `refresh`
-        #[arg(long, default_value_t = 10, value_name = "MINUTES",
-            value_parser = clap::value_parser!(u64).range(1..=1440))]
-        expires: u64,
+        proposing: Proposing,
     },
     /// Propose what another administrator has proposed
     #[command(after_help = "Example:\n  \
@@ -67,6 +99,27 @@ pub enum MembersCommand {
     /// Take back whatever is proposed or pending
     #[command(after_help = "Example:\n  pentarchy members withdraw")]
     Withdraw(Asked),
+}
+
+/// A change that is proposed.
+#[derive(Args)]
+pub struct Proposing {
+    #[command(flatten)]
+    pub asked: Asked,
+    /// Minutes after which the change is void, if too few members are ready by then
+    #[arg(long, default_value_t = 10, value_name = "MINUTES",
+        value_parser = clap::value_parser!(u64).range(1..=1440))]
+    pub expires: u64,
+}
+
+/// A change of the number of members.
+#[derive(Args)]
+pub struct Altering {
+    /// How many members may be faulty from then on; as many as before, if left out
+    #[arg(long, value_name = "N")]
+    pub f: Option<u16>,
+    #[command(flatten)]
+    pub proposing: Proposing,
 }
 
 /// The beginning of a digest: so much of it that no administrator finds two changes that share it.

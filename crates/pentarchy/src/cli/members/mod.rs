@@ -1,11 +1,13 @@
 //! `members`: what administrators do to a group that runs.
 
 pub mod args;
+pub mod prepare;
 
-use args::{Asked, MembersArgs, MembersCommand};
+use args::{Altering, Asked, MembersArgs, MembersCommand, Proposing};
 use pentarchy::KeyPair;
 use pentarchy::administration::{
-    AdministrationError, Administrator, differences, is_made_by, refresh, relocate,
+    AdministrationError, Administrator, Alteration, alter, differences, is_made_by, refresh,
+    relocate,
 };
 use pentarchy::config::{ClusterConfig, check_address};
 use pentarchy::generate::administrator_key_name;
@@ -14,7 +16,7 @@ use pentarchy_console::progress::spinner;
 use pentarchy_console::say;
 use pentarchy_console::status::cluster;
 use pentarchy_core::change::{Awaiting, Change, Proposed, Shown};
-use pentarchy_core::configuration::Configuration;
+use pentarchy_core::configuration::{Configuration, MemberEntry};
 use pentarchy_core::ids::MemberId;
 use serde_json::json;
 use std::path::Path;
@@ -38,23 +40,29 @@ pub fn run(args: &MembersArgs) -> Outcome {
             say(&if asked.json { json_of(&shown) } else { list(&shown) });
             Ok(())
         }
-        MembersCommand::Refresh { asked, expires } => {
-            let administrators = administrators(asked)?;
-            let shown = show(&administrators)?;
-            check_clients(&shown)?;
-            let change = refresh(&shown, Duration::from_secs(60 * expires));
-            change_group(&administrators, change, asked)
+        MembersCommand::Prepare { address, out } => prepare::run(address, out),
+        MembersCommand::Add { cards, altering: Altering { f, proposing } } => {
+            let joins =
+                cards.iter().map(|path| prepare::read(path)).collect::<Outcome<Vec<_>>>()?;
+            alter_members(&Alteration { joins: &joins, leaves: &[], f: *f }, proposing)
         }
-        MembersCommand::Move { member, address, asked, expires } => {
+        MembersCommand::Remove { members, altering: Altering { f, proposing } } => {
+            let leaves: Vec<_> = members.iter().copied().map(MemberId).collect();
+            alter_members(&Alteration { joins: &[], leaves: &leaves, f: *f }, proposing)
+        }
+        MembersCommand::Replace { member, card, proposing } => {
+            let (joins, leaves) = ([prepare::read(card)?], [MemberId(*member)]);
+            alter_members(&Alteration { joins: &joins, leaves: &leaves, f: None }, proposing)
+        }
+        MembersCommand::Refresh(proposing) => {
+            propose(proposing, |shown, expires| Ok(refresh(shown, expires)))
+        }
+        MembersCommand::Move { member, address, proposing } => {
             check_address(address).map_err(Failure::Usage)?;
-            let administrators = administrators(asked)?;
-            let shown = show(&administrators)?;
-            check_clients(&shown)?;
-            let expires = Duration::from_secs(60 * expires);
-            let change = relocate(&shown, MemberId(*member), address, expires);
-            let change = change
-                .ok_or_else(|| Failure::Usage(format!("the group has no member {member}")))?;
-            change_group(&administrators, change, asked)
+            propose(proposing, |shown, expires| {
+                relocate(shown, MemberId(*member), address, expires)
+                    .ok_or_else(|| Failure::Usage(format!("the group has no member {member}")))
+            })
         }
         MembersCommand::Approve { change, asked } => {
             let administrators = administrators(asked)?;
@@ -69,6 +77,23 @@ pub fn run(args: &MembersArgs) -> Outcome {
             Ok(())
         }
     }
+}
+
+/// Proposes a change of the group as it is, and waits until it has begun.
+fn propose(
+    Proposing { asked, expires }: &Proposing,
+    change: impl FnOnce(&Shown, Duration) -> Outcome<Change>,
+) -> Outcome {
+    let administrators = administrators(asked)?;
+    let shown = show(&administrators)?;
+    check_clients(&shown)?;
+    change_group(&administrators, change(&shown, Duration::from_secs(60 * expires))?, asked)
+}
+
+fn alter_members(wanted: &Alteration<'_>, proposing: &Proposing) -> Outcome {
+    propose(proposing, |shown, expires| {
+        alter(shown, wanted, expires).map_err(|error| Failure::Usage(error.to_string()))
+    })
 }
 
 /// The proposal whose digest begins like that. Whoever approves one says which: another
@@ -127,7 +152,7 @@ fn check_clients(shown: &Shown) -> Outcome {
     }
     Err(Failure::Usage(format!(
         "clients of {} check what replicas sign or seal by the keys of their own cluster.toml, \
-         which do not change with the group: its members keep their keys",
+         which do not change with the group: it stays as it is",
         shown.configuration.protocol
     )))
 }
@@ -254,13 +279,28 @@ fn list(shown: &Shown) -> String {
 
 /// What a change alters, for who has to decide.
 fn what_is_new(current: &Configuration, change: &Change) -> String {
+    let next = &change.next;
     let mut parts = vec!["signing keys"];
     parts.extend(differences(current, change));
-    format!("other {}", parts.join(", "))
+    let mut text = format!("other {}", parts.join(", "));
+    let is_in = |it: &Configuration, of: &MemberEntry| {
+        it.members.iter().any(|member| (member.id, member.identity) == (of.id, of.identity))
+    };
+    for member in current.members.iter().filter(|member| !is_in(next, member)) {
+        text += &format!("\n  member {} leaves", member.id.0);
+    }
+    for member in next.members.iter().filter(|member| !is_in(current, member)) {
+        let (id, address, key) = (member.id.0, &member.address, hex::encode(member.identity));
+        text += &format!("\n  member {id} joins at {address}, with the identity key {key}");
+    }
+    if next.f != current.f {
+        text += &format!("\n  f = {}", next.f);
+    }
+    text
 }
 
 fn json_of(shown: &Shown) -> String {
-    let member = |member: &pentarchy_core::configuration::MemberEntry| {
+    let member = |member: &MemberEntry| {
         json!({
             "member": member.id.0,
             "address": member.address,

@@ -1,0 +1,276 @@
+//! From the group that a `cluster.toml` describes to the one that it has become since: along the
+//! proofs with which its configurations ended.
+
+use crate::config::{ClusterConfig, Later, ReplicaEntry};
+use crate::node::{self, StartError};
+use pentarchy_client::Client;
+use pentarchy_core::change::Change;
+use pentarchy_core::counter::Ui;
+use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::Proof;
+use pentarchy_core::ids::{Epoch, ReplicaId};
+use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::standing::Standing;
+use pentarchy_core::wire::Wire as _;
+use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Why proofs do not lead on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("that is no proof of how configuration {0} ended")]
+pub struct BadLink(u64);
+
+/// Devices have no part in how a configuration ends: members sign for that.
+struct NoDevice;
+
+impl UsigCheck for NoDevice {
+    fn check(&self, _: ReplicaId, _: &Ui, _: &Digest) -> bool {
+        false
+    }
+}
+
+impl ClusterConfig {
+    /// The cluster in the configuration to which these proofs lead, each from where the one before
+    /// ended; those of configurations that have ended here are passed over. Whoever sent them need
+    /// not be trusted. Sizes, delays and the like stay those of the
+    /// file; so do the addresses, until a configuration says others.
+    ///
+    /// # Errors
+    /// [`BadLink`] names the first that leads nowhere.
+    pub fn follow(&self, links: &[Proof]) -> Result<Self, BadLink> {
+        let number = |link: &Proof| link.next.as_ref().map(|next| next.number);
+        let is_known = |link: &&Proof| number(link).is_some_and(|it| it <= self.number());
+        let new: Vec<&Proof> = links.iter().skip_while(is_known).collect();
+        if new.is_empty() {
+            return Ok(self.clone());
+        }
+        let mut membership = Arc::new(self.membership());
+        for (at, link) in (self.number()..).zip(&new) {
+            let bad = || BadLink(at);
+            // Before anything that takes time: whoever sent it may be lying.
+            if number(link) != Some(at + 1) {
+                return Err(bad());
+            }
+            let (devices, mode) = (Arc::new(NoDevice), RequestMode::Signature);
+            let verifier = GroupVerifier::new(membership.clone(), devices, mode, None);
+            let verifier = verifier.map_err(|_| bad())?;
+            if !link.is_valid(&membership, &verifier) {
+                return Err(bad());
+            }
+            membership = Arc::new(link.successor(&membership));
+        }
+        let known = self.later.as_ref().map_or(&[][..], |later| &later.links);
+        let links = known.iter().chain(new).cloned().collect();
+        Ok(self.in_later(membership, links))
+    }
+
+    fn in_later(&self, membership: Arc<Membership>, links: Vec<Proof>) -> Self {
+        let stated = membership.stated.clone().expect("a proof states its configuration");
+        let entry = |(member, at): (&Member, &pentarchy_core::configuration::MemberEntry)| {
+            let Member { identity, incarnation, device_key, .. } = *member;
+            ReplicaEntry { address: at.address.clone(), key: identity, incarnation, device_key }
+        };
+        let replicas = membership.members.iter().zip(&stated.members).map(entry).collect();
+        Self {
+            f: membership.f,
+            protocol: stated.protocol.clone(),
+            administrators: stated.administrators.clone(),
+            replicas,
+            later: Some(Later { membership, links }),
+            ..self.clone()
+        }
+    }
+
+    /// The number of the configuration.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.later.as_ref().map_or(0, |later| later.links.len() as u64)
+    }
+}
+
+/// Follows a group, as a client of it.
+pub struct Follower {
+    config: ClusterConfig,
+    keys: KeyPair,
+    client: Client,
+}
+
+/// What replicas say that is one replica's word, by who says it.
+pub type Said = BTreeMap<ReplicaId, (Epoch, Option<Arc<Change>>)>;
+
+impl Follower {
+    /// Begins with the group that the configuration describes. Does not wait for any replica.
+    ///
+    /// # Errors
+    /// [`StartError`] as for [`node::connect`].
+    pub fn new(config: ClusterConfig, keys: KeyPair) -> Result<Self, StartError> {
+        let client = connect(&config, keys.clone())?;
+        Ok(Self { config, keys, client })
+    }
+
+    /// The group, as far as it was followed.
+    #[must_use]
+    pub const fn config(&self) -> &ClusterConfig {
+        &self.config
+    }
+
+    /// A client of that group.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Connects anew. Nothing that was asked before is waited for any more.
+    ///
+    /// # Errors
+    /// [`StartError`] as for [`Self::new`].
+    pub fn reconnect(&mut self) -> Result<(), StartError> {
+        self.client = connect(&self.config, self.keys.clone())?;
+        Ok(())
+    }
+
+    /// Asks all replicas how the group stands, for so long at most, and follows it as far as their
+    /// proofs lead. What else they say, if the group is where it was.
+    ///
+    /// # Errors
+    /// [`StartError`] if the members of a later configuration cannot be connected to.
+    pub fn ask(&mut self, limit: Duration) -> Result<Said, StartError> {
+        let deadline = Instant::now() + limit;
+        let number = self.config.number();
+        let ids = (0..self.config.replicas.len() as u16).map(ReplicaId);
+        let asked: Vec<_> = ids.map(|id| (id, self.client.standing(id, number))).collect();
+        let (mut said, mut furthest) = (Said::new(), None::<ClusterConfig>);
+        for (id, pending) in asked {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(answer) = pending.wait_timeout(left) else { continue };
+            let Ok(Standing { epoch, links, pending }) = Standing::from_bytes(&answer) else {
+                continue;
+            };
+            said.insert(id, (epoch, pending));
+            // One that lies has others' proofs judged, and no more.
+            let Ok(led) = self.config.follow(&links) else { continue };
+            let known = furthest.as_ref().map_or(number, ClusterConfig::number);
+            if led.number() > known {
+                furthest = Some(led);
+            }
+        }
+        if let Some(config) = furthest {
+            self.config = config;
+            self.reconnect()?;
+            said.clear();
+        }
+        Ok(said)
+    }
+
+    /// Follows the group as far as its replicas know it, and gives it. Where none answers in time,
+    /// that is the group that the configuration describes.
+    ///
+    /// # Errors
+    /// [`StartError`] as for [`Self::ask`].
+    pub fn present(mut self, limit: Duration) -> Result<ClusterConfig, StartError> {
+        loop {
+            let number = self.config.number();
+            self.ask(limit)?;
+            if self.config.number() == number {
+                return Ok(self.config);
+            }
+        }
+    }
+}
+
+fn connect(config: &ClusterConfig, keys: KeyPair) -> Result<Client, StartError> {
+    let client = node::signing_client_config(config, keys)?;
+    // It has to see each configuration itself.
+    Ok(Client::connect(pentarchy_client::ClientConfig { follows: None, ..client })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::administration::{Alteration, alter};
+    use crate::card::Card;
+    use crate::generate::{GroupOptions, NewCluster};
+    use pentarchy_core::auth::Signature;
+    use pentarchy_core::change::Shown;
+    use pentarchy_core::configuration::Configuration;
+    use pentarchy_core::epochs::Handover;
+    use pentarchy_core::ids::{MemberId, Millis, Slot};
+    use pentarchy_core::membership::{Base, Life};
+    use pentarchy_protocols::EXAMPLES;
+
+    fn group() -> NewCluster {
+        let protocol = EXAMPLES.signed.rules.name.to_owned();
+        let options = GroupOptions { protocol, ..GroupOptions::default() };
+        let addresses = [0, 1, 2, 3].map(|id| format!("10.0.0.{id}:7000"));
+        NewCluster::generate(&addresses, &options)
+    }
+
+    /// How a configuration ends, in which member 1 makes way for a new machine, as these say.
+    fn link(config: &ClusterConfig, signers: &[(u16, &KeyPair)]) -> Proof {
+        let membership = config.membership();
+        let shown = Shown {
+            epoch: membership.epoch,
+            time: Millis(5),
+            configuration: config.configuration(),
+            withdrawn: 0,
+            pending: None,
+            proposed: Vec::new(),
+        };
+        let card = Card::new(&KeyPair::generate(), "10.0.0.9:7000").expect("an address");
+        let leaves = [membership.members[1].id];
+        let wanted = Alteration { joins: &[card], leaves: &leaves, f: None };
+        let change = alter(&shown, &wanted, Duration::from_secs(60)).expect("it can be");
+        let next = change.next;
+        let base = Base { slot: Slot(9), ..Base::default() };
+        let lives = vec![Life::default(); next.members.len()];
+        let handover = Handover { epoch: membership.epoch, base, lives, next: Some(next.digest()) };
+        let statement = handover.statement(&membership);
+        let sign =
+            |(id, keys): &(u16, &KeyPair)| (ReplicaId(*id), Signature(keys.sign(&statement)));
+        let signatures = signers.iter().map(sign).collect();
+        Proof { handover, next: Some(Arc::new(next)), signatures }
+    }
+
+    #[test]
+    fn a_proof_leads_to_the_next_configuration_and_no_further() {
+        let NewCluster { config, replicas, .. } = group();
+        let keys = |id: u16| (id, &replicas[usize::from(id)].key);
+        let first = link(&config, &[keys(0), keys(2)]);
+        let led = config.follow(std::slice::from_ref(&first)).expect("two of four signed");
+        assert_eq!((config.number(), led.number(), led.f), (0, 1, 1));
+        let ids: Vec<_> = led.membership().members.iter().map(|it| it.id.0).collect();
+        assert_eq!(ids, [0, 2, 3, 4]);
+        let addresses: Vec<_> = led.replicas.iter().map(|it| it.address.as_str()).collect();
+        assert_eq!(addresses[3], "10.0.0.9:7000");
+        assert_eq!(led.membership().base.slot, Slot(9));
+
+        // Its places are others, and the first proof proves nothing of it.
+        let second = link(&led, &[(0, &replicas[0].key), (1, &replicas[2].key)]);
+        let both = config.follow(&[first.clone(), second.clone()]).expect("one after the other");
+        assert_eq!(both, led.follow(std::slice::from_ref(&second)).expect("the same"));
+        assert_eq!(both.membership().index_of(MemberId(5)), Some(ReplicaId(3)));
+        assert_eq!(led.follow(std::slice::from_ref(&first)).as_ref(), Ok(&led), "it has ended");
+        let forged = Proof { signatures: second.signatures[..1].to_vec(), ..second.clone() };
+        assert_eq!(config.follow(&[first.clone(), forged]), Err(BadLink(1)));
+        assert_eq!(config.follow(&[second]), Err(BadLink(0)));
+        assert_eq!(config.follow(&[]), Ok(config));
+    }
+
+    #[test]
+    fn what_too_few_members_signed_leads_nowhere() {
+        let NewCluster { config, replicas, .. } = group();
+        let keys = |id: u16| (id, &replicas[usize::from(id)].key);
+        let one_for_two = [keys(0), (2, &replicas[0].key)];
+        for signers in [&[keys(0)][..], &[keys(0), keys(0)], &one_for_two, &[]] {
+            assert_eq!(config.follow(&[link(&config, signers)]), Err(BadLink(0)));
+        }
+        let mut other = link(&config, &[keys(0), keys(2)]);
+        let mut next = Configuration::clone(other.next.as_deref().expect("it names one"));
+        next.f = 0;
+        other.next = Some(Arc::new(next));
+        assert_eq!(config.follow(&[other]), Err(BadLink(0)), "they signed for another one");
+    }
+}

@@ -1,0 +1,136 @@
+//! `replica --join`: waits until the group takes a machine for its member.
+
+use super::args::ReplicaArgs;
+use super::data_folder::{data_folder, usage};
+use super::listening::bind;
+use super::members::prepare;
+use pentarchy::KeyPair;
+use pentarchy::config::ClusterConfig;
+use pentarchy::following::Follower;
+use pentarchy::joining::{Joining, Progress};
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::say;
+use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::membership::Life;
+use pentarchy_crypto::secret_file::SecretFileError;
+use pentarchy_crypto::signing_keys::SigningKeys;
+use pentarchy_trusted::DeviceIdentity;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+use tracing::{info, warn};
+
+/// How long replicas may take to say how the group has changed.
+const ASK: Duration = Duration::from_millis(500);
+
+/// Between two looks how the group stands.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Which replica of which group a machine is.
+pub struct Which {
+    pub config: ClusterConfig,
+    pub id: u16,
+    /// Its port, if it was taken to see whether it can be.
+    pub listener: Option<TcpListener>,
+}
+
+/// The group, and which replica of it this machine is. One that is to join waits until it is one;
+/// none if it was told to stop before, or the group has no place for it any more.
+pub fn as_which(
+    args: &ReplicaArgs,
+    config: ClusterConfig,
+    stop: &Receiver<()>,
+) -> Outcome<Option<Which>> {
+    match args.id {
+        Some(id) => Ok(Some(Which { config, id, listener: None })),
+        None => join(args, config, stop),
+    }
+}
+
+fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outcome<Option<Which>> {
+    let bad = |error: &dyn std::error::Error| Failure::Usage(error.to_string());
+    let keys = KeyPair::load(&args.keys.join("key")).map_err(|error| bad(&error))?;
+    let config = known(args, config)?;
+    if let Some(ReplicaId(id)) = config.membership().member(&keys.client_id()) {
+        let present = Follower::new(config.clone(), keys.clone()).and_then(|it| it.present(ASK));
+        let present = present.map_err(usage)?;
+        if present.membership().member(&keys.client_id()).is_some() {
+            return Ok(Some(Which { config, id, listener: None }));
+        }
+        say(&format!("configuration {} has no place for this machine", present.number()));
+        return Ok(None);
+    }
+    // What can go wrong later is tried before: the group counts on who says that it is ready.
+    let listener = Some(bind(address(args)?)?);
+    let signing = SigningKeys::open(&args.keys.join("signing"), keys.clone());
+    let signing = signing.map_err(|error| bad(&error))?;
+    let life = life(&args.keys).map_err(|error| bad(&error))?;
+    let mut joining = Joining::new(config, keys, signing, life).map_err(usage)?;
+    let mut before = None;
+    loop {
+        let progress = joining.go_on().map_err(usage)?;
+        match &progress {
+            Progress::Member(config, ReplicaId(id)) => {
+                info!(configuration = config.number(), "the group has taken this machine");
+                let (config, id) = (ClusterConfig::clone(config), *id);
+                return Ok(Some(Which { config, id, listener }));
+            }
+            changed if before.as_ref() != Some(changed) => say_how_far(changed),
+            _ => {}
+        }
+        before = Some(progress);
+        match stop.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        }
+    }
+}
+
+/// The life of the device that a machine names when it is ready. If that is over, the group has to
+/// admit another one, as of any member that has forgotten what it said.
+fn life(keys: &Path) -> Result<Life, SecretFileError> {
+    let (unused, used) = (keys.join("device"), keys.join("device.used"));
+    let device = if used.exists() && !unused.exists() { used } else { unused };
+    let (incarnation, device_key) = DeviceIdentity::describe(&device)?;
+    Ok(Life { incarnation, device_key })
+}
+
+fn say_how_far(progress: &Progress) {
+    match progress {
+        Progress::Unanswered => info!(
+            "too few replicas answer; a group that lists its clients does once a pending change \
+             names this machine: pentarchy members add"
+        ),
+        Progress::NotInvited => info!(
+            "no pending change names this machine; bring its card to the administrators: \
+             pentarchy members add"
+        ),
+        Progress::Ready(number) => info!(configuration = number, "ready; the group may go on"),
+        Progress::Refused(why) => warn!(why, "the group does not take this machine for ready"),
+        Progress::Member(..) => {}
+    }
+}
+
+/// Where it is to listen: where its card says that others reach it, unless told otherwise.
+fn address(args: &ReplicaArgs) -> Outcome<SocketAddr> {
+    if let Some(address) = args.listen {
+        return Ok(address);
+    }
+    let card = prepare::read(&args.keys.join("card"))?;
+    let mut found = card.address.to_socket_addrs().into_iter().flatten();
+    let unknown = || format!("cannot look up {}: name an address with --listen", card.address);
+    found.next().ok_or_else(|| Failure::Usage(unknown()))
+}
+
+/// The group as the data folder knows it: a machine that has joined finds itself there.
+fn known(args: &ReplicaArgs, config: ClusterConfig) -> Outcome<ClusterConfig> {
+    let Some(mut folder) = data_folder(args, &config).map_err(usage)? else { return Ok(config) };
+    let links = folder.links(&config).map_err(|error| Failure::Usage(error.to_string()))?;
+    config.follow(&links).map_err(|error| {
+        Failure::Usage(format!(
+            "the data folder is of another group than {}: {error}",
+            args.config.display()
+        ))
+    })
+}

@@ -1,0 +1,200 @@
+//! Machines join a group that runs, and members leave it.
+
+use crate::hosts::Parts;
+use crate::resp::Connection;
+use crate::support::{eventually, free_port, pentarchy, run, stderr, stdout, text};
+use pentarchy_protocols::EXAMPLES;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A group of four without trusted devices, with a gateway.
+struct Group {
+    parts: Parts,
+    /// By the number of the member.
+    replicas: Vec<Option<Child>>,
+    port: u16,
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.replicas.iter_mut().flatten().for_each(end);
+    }
+}
+
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+impl Group {
+    fn start(options: &[&str]) -> Self {
+        let protocol = ["--protocol", EXAMPLES.signed.rules.name, "--administrators", "1"];
+        let parts = Parts::init_on(4, &[&protocol, options].concat());
+        let mut group = Self { parts, replicas: Vec::new(), port: free_port() };
+        for id in 0..4 {
+            let child = group.parts.replica(id).spawn().expect("it starts");
+            group.replicas.push(Some(child));
+        }
+        let gateway = group.parts.gateway(group.port);
+        group.parts.spawn(gateway);
+        let address = ("127.0.0.1", group.port);
+        eventually("the gateway listens", || std::net::TcpStream::connect(address).is_ok());
+        group
+    }
+
+    fn kill(&mut self, member: usize) {
+        self.replicas[member].take().iter_mut().for_each(end);
+    }
+
+    /// The keys of a machine that is to become a member.
+    fn prepare(&self, name: &str) -> PathBuf {
+        let keys = self.parts.file(name);
+        let address = format!("127.0.0.1:{}", free_port());
+        let prepared = run(&["members", "prepare", "--address", &address, "--out", text(&keys)]);
+        assert!(prepared.status.success(), "{}", stderr(&prepared));
+        assert_eq!(stdout(&prepared), std::fs::read_to_string(keys.join("card")).unwrap());
+        keys
+    }
+
+    /// Starts a machine that waits to become this member, or is it.
+    fn join(&mut self, member: usize, keys: &Path) {
+        let config = self.parts.file("cluster.toml");
+        let files = ["--config", text(&config), "--keys", text(keys)];
+        let child = pentarchy(&[&["replica", "--join"], &files[..]].concat()).spawn();
+        self.replicas.resize_with(self.replicas.len().max(member + 1), || None);
+        self.replicas[member] = Some(child.expect("it starts"));
+    }
+
+    /// What an administrator does.
+    fn members(&self, words: &[&str]) -> (String, Option<i32>) {
+        let (config, key) = (self.parts.file("cluster.toml"), self.parts.file("admin-1.key"));
+        let whom = ["--config", text(&config), "--admin-key", text(&key)];
+        let output = run(&[&["members"], words, &whom[..]].concat());
+        (stdout(&output) + &stderr(&output), output.status.code())
+    }
+
+    /// The same, which works out.
+    fn alter(&self, words: &[&str]) {
+        let (said, code) = self.members(words);
+        assert!(code == Some(0) && said.contains("has begun"), "{said}");
+    }
+
+    /// The same while another client counts on, from there, and notices nothing.
+    fn alter_under_load(&self, words: &[&str], count: &mut u64) {
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let counts = scope.spawn(|| {
+                let mut connection = Connection::open(self.port);
+                while !done.load(Ordering::Relaxed) {
+                    *count += 1;
+                    assert_eq!(self.count(&mut connection), *count, "each is executed once");
+                }
+            });
+            let altered = self.members(words);
+            done.store(true, Ordering::Relaxed);
+            counts.join().expect("it notices nothing");
+            assert!(altered.1 == Some(0) && altered.0.contains("has begun"), "{}", altered.0);
+        });
+    }
+
+    /// What a client finds after it has counted on.
+    fn count(&self, connection: &mut Connection) -> u64 {
+        let counted = connection.call(&["INCR", "count"]).expect("the group answers");
+        counted.trim_start_matches(':').parse().unwrap_or_else(|_| panic!("no number: {counted}"))
+    }
+}
+
+/// A client counts on from there.
+fn goes_on(group: &Group, connection: &mut Connection, count: &mut u64) {
+    for _ in 0..20 {
+        *count += 1;
+        assert_eq!(group.count(connection), *count, "each is executed once");
+    }
+}
+
+/// A machine takes the place of a dead one, is started again, and then counts where another one is
+/// missing.
+fn machines_take_the_place_of_dead_ones(options: &[&str], forgets: bool) {
+    let mut group = Group::start(options);
+    let (mut connection, mut count) = (Connection::open(group.port), 0);
+    let mut goes_on = |group: &Group| goes_on(group, &mut connection, &mut count);
+    goes_on(&group);
+    group.kill(1);
+    let keys = group.prepare("fourth");
+    group.join(4, &keys);
+    group.alter(&["replace", "1", text(&keys.join("card"))]);
+    goes_on(&group);
+
+    let client = group.parts.file("client.key");
+    eventually("all are level, and the new one is one of them", || {
+        group.parts.status(&client).1 == Some(0)
+    });
+    // It is started again. If it has forgotten what it said, the group has to admit it.
+    group.kill(4);
+    goes_on(&group);
+    group.join(4, &keys);
+    if forgets {
+        eventually("it is admitted", || group.members(&["list"]).0.contains("epoch 2:"));
+    }
+    // Now it is needed.
+    group.kill(2);
+    goes_on(&group);
+
+    let (said, _) = group.members(&["list"]);
+    assert!(said.contains("configuration 1,") && said.contains(" 4 "), "{said}");
+    let again = group.members(&["replace", "2", text(&keys.join("card"))]);
+    assert!(again.1 == Some(2) && again.0.contains("member already"), "{again:?}");
+}
+
+#[test]
+fn machines_that_keep_what_they_say_take_the_place_of_dead_ones() {
+    machines_take_the_place_of_dead_ones(&["--durability", "sync"], false);
+}
+
+#[test]
+fn machines_that_keep_nothing_take_the_place_of_dead_ones() {
+    machines_take_the_place_of_dead_ones(&["--durability", "memory", "--open"], true);
+}
+
+#[test]
+fn a_group_grows_to_tolerate_two_faults_and_shrinks() {
+    let mut group = Group::start(&["--durability", "sync"]);
+    let (mut connection, mut count) = (Connection::open(group.port), 1);
+    assert_eq!(group.count(&mut connection), count);
+    let keys: Vec<_> = ["a", "b", "c"].iter().map(|name| group.prepare(name)).collect();
+    let cards: Vec<_> = keys.iter().map(|keys| keys.join("card")).collect();
+    let cards: Vec<&str> = cards.iter().map(|card| text(card)).collect();
+    let (said, code) = group.members(&[&["add"], &cards[..1], &["--f", "2"]].concat());
+    assert!(code == Some(2) && said.contains("--f"), "{said}");
+    let client = group.parts.file("client.key");
+    for (member, (keys, card)) in (4..).zip(keys.iter().zip(&cards)) {
+        group.join(member, keys);
+        let words: &[&str] = if member == 6 { &["--f", "2"] } else { &[] };
+        group.alter_under_load(&[&["add", card], words].concat(), &mut count);
+        eventually("it has the state", || group.parts.status(&client).1 == Some(0));
+    }
+    group.kill(0);
+    group.kill(5);
+    goes_on(&group, &mut connection, &mut count);
+    group.alter_under_load(&["remove", "0", "5", "6", "--f", "1"], &mut count);
+    goes_on(&group, &mut connection, &mut count);
+    let ended = group.replicas[6].as_mut().expect("it ran").wait().expect("it ends");
+    assert!(ended.success(), "the group goes on without it: {ended}");
+    group.kill(1);
+    goes_on(&group, &mut connection, &mut count);
+}
+
+#[test]
+fn the_members_of_a_group_whose_devices_share_a_secret_stay() {
+    let mut parts = Parts::init_with(&["--administrators", "1"]);
+    (0..3).for_each(|id| parts.start_replica(id));
+    let keys = parts.file("new");
+    run(&["members", "prepare", "--address", "127.0.0.1:9", "--out", text(&keys)]);
+    let (config, key) = (parts.file("cluster.toml"), parts.file("admin-1.key"));
+    let card = keys.join("card");
+    let words = ["members", "replace", "1", text(&card), "--config", text(&config)];
+    let refused = run(&[&words[..], &["--admin-key", text(&key)]].concat());
+    assert_eq!(refused.status.code(), Some(2), "{}", stdout(&refused));
+    assert!(stderr(&refused).contains("share a secret"), "{}", stderr(&refused));
+}
