@@ -12,19 +12,11 @@ pub trait Follows: Send {
     /// The number of the present configuration.
     fn number(&self) -> u64;
 
-    /// Follows proofs of how configurations ended, from the present one on. `floor` is the lowest
-    /// number that the client has outstanding, or is to give out next.
-    fn follow(&mut self, links: &[Proof], floor: u64) -> Followed;
-}
-
-/// Where proofs lead.
-pub enum Followed {
-    /// Nowhere: they prove nothing, or what is known.
-    Nowhere,
-    /// To a configuration that is the same for clients.
-    Same,
-    /// To other replicas, or another protocol.
-    To(Box<NextGroup>),
+    /// Follows proofs of how configurations ended, from the present one on. Gives the group to
+    /// which they lead; none if they prove nothing new, or clients ask the same replicas in the
+    /// same way. `floor` is the lowest number that the client has outstanding, or is to give out
+    /// next.
+    fn follow(&mut self, links: &[Proof], floor: u64) -> Option<NextGroup>;
 }
 
 /// What a client goes on with.

@@ -3,7 +3,7 @@
 use crate::completion::Completion;
 use crate::config::{ClientConfig, ClientEvent, OnEvent};
 use crate::error::{ConnectError, RequestError};
-use crate::follows::{Followed, Follows, NextGroup};
+use crate::follows::{Follows, NextGroup};
 use crate::inbox::{Command, Inbox, Question};
 use crate::judged::{JudgedOperations, take_held_back};
 use crate::judging::result;
@@ -12,6 +12,7 @@ use crate::waiting::Waiting;
 use bytes::Bytes;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Millis, Node, ReplicaId, ReplicaSet};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
 use pentarchy_core::request::FENCE;
 use pentarchy_core::standing::Standing;
@@ -21,6 +22,7 @@ use pentarchy_io::channel::Identity;
 use pentarchy_io::clock::{Clock, wall_micros};
 use pentarchy_io::poll::{Poller, Token};
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{debug, error, info};
@@ -64,8 +66,8 @@ pub struct Host {
     proofs: BTreeMap<ReplicaId, Vec<Proof>>,
     /// None are judged before this time: each costs far more to judge than to send.
     judge_at: u64,
-    /// When all replicas are asked again whether the group has changed: what they said of it
-    /// unasked may have been lost.
+    /// When the client asks all replicas again whether the group has changed: it may have missed
+    /// what they said of that unasked.
     ask_at: u64,
     commands: Vec<Command>,
     /// Operations that wait for room among the numbers or until those that were given up are
@@ -73,7 +75,7 @@ pub struct Host {
     held_back: VecDeque<(Command, Option<u64>)>,
     /// None of these is over before this time.
     held_until: u64,
-    /// Who waits for what each replica says of itself.
+    /// The callers that wait for what each replica says of itself.
     asked: Vec<Vec<(Question, Completion)>>,
     /// Replicas to which a connection was opened or could not be.
     tried: ReplicaSet,
@@ -124,9 +126,8 @@ impl Host {
         let poller = Poller::new()?;
         let inbox = Arc::new(Inbox::new(poller.waker(WAKER)?, outstanding_max));
         let identity = Identity::new(*keys.channel_secret(), &membership.group_domain());
-        let replicas = addresses.into_iter().zip(membership.members.iter().map(|m| m.identity));
         let me = Node::Client(keys.client_id());
-        let links = Links::new(identity.clone(), me, 0, replicas)?;
+        let links = links_to(&membership, addresses, &identity, me)?;
         let listens = on_event.is_some();
         let mut desk = Desk {
             core,
@@ -256,8 +257,8 @@ impl Host {
         Ok(true)
     }
 
-    /// Asks replicas whether the group has changed that this client had lost sight of, and goes on
-    /// with what their proofs lead to. Whether that are other replicas.
+    /// Asks replicas to which this client has a new connection, and now and then all, whether the
+    /// group has changed. If their proofs lead to other replicas, goes on with these, and says so.
     fn follow(&mut self, opened: ReplicaSet, now_ms: u64) -> bool {
         let Some(follows) = &mut self.follows else { return false };
         let from = follows.number();
@@ -274,20 +275,19 @@ impl Host {
         }
         self.judge_at = now_ms + JUDGE_MS;
         for (_, links) in std::mem::take(&mut self.proofs) {
-            if let Followed::To(next) = follows.follow(&links, self.desk.waiting.lowest()) {
-                self.go_on_with(*next);
+            if let Some(next) = follows.follow(&links, self.desk.waiting.lowest()) {
+                self.go_on_with(next);
                 return true;
             }
         }
         false
     }
 
-    /// From now on the group is another one. What is outstanding is asked of that one, under the
-    /// numbers that it has: replicas know by these what was executed already.
+    /// Asks the next group for all that is outstanding, under the numbers that it has: by these,
+    /// the replicas know what they have executed already.
     fn go_on_with(&mut self, next: NextGroup) {
         let NextGroup { membership, addresses, signer, core } = next;
-        let replicas = addresses.into_iter().zip(membership.members.iter().map(|it| it.identity));
-        match Links::new(self.identity.clone(), self.me, 0, replicas) {
+        match links_to(&membership, addresses, &self.identity, self.me) {
             Ok(links) => self.links = links,
             Err(error) => return error!(%error, "cannot follow the group"),
         }
@@ -459,6 +459,17 @@ impl Host {
             self.desk.on_command(command, until);
         }
     }
+}
+
+/// Links to all members, none of which is dialled yet.
+fn links_to(
+    membership: &Membership,
+    addresses: Vec<SocketAddr>,
+    identity: &Identity,
+    me: Node,
+) -> Result<Links, ConnectError> {
+    let replicas = addresses.into_iter().zip(membership.members.iter().map(|it| it.identity));
+    Links::new(identity.clone(), me, 0, replicas)
 }
 
 /// What a replica says of itself.

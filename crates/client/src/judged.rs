@@ -65,7 +65,7 @@ impl JudgedOperations {
         dropped.into_iter()
     }
 
-    /// Other replicas are asked: what was told does not count with what they will tell.
+    /// The client asks other replicas now: what the former ones told counts no more.
     pub fn begin_again(&mut self) {
         self.bytes.clear();
         let tallies = self.tallies.values_mut().filter_map(|(_, tally)| tally.as_mut());

@@ -40,7 +40,7 @@ mod waiting;
 pub use completion::{Completions, Pending};
 pub use config::{ClientConfig, ClientEvent, OUTSTANDING_DEFAULT, OnEvent};
 pub use error::{ConnectError, RequestError};
-pub use follows::{Followed, Follows, NextGroup};
+pub use follows::{Follows, NextGroup};
 pub use handle::Client;
 pub use judging::{Comparator, Extractor};
 pub use proxy::{Kind, PATIENCE, ReplyListener, RequestId, ServiceProxy};

@@ -17,7 +17,7 @@ pub struct Card {
     pub identity: [u8; 32],
     /// `host:port` where peers and clients are to reach it.
     pub address: String,
-    /// Under the identity key: no typing error makes a member of whom nobody has the key.
+    /// By the identity key, so that no typing error gives the group a member whose key nobody has.
     signature: [u8; 64],
 }
 

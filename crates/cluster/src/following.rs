@@ -5,6 +5,7 @@ use crate::config::{ClusterConfig, Later, ReplicaEntry};
 use crate::node::{self, StartError};
 use pentarchy_client::Client;
 use pentarchy_core::change::Change;
+use pentarchy_core::configuration::MemberEntry;
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Proof;
@@ -17,6 +18,9 @@ use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// How long replicas may take to say how the group stands.
+const LIMIT: Duration = Duration::from_millis(500);
 
 /// Why proofs do not lead on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -35,8 +39,8 @@ impl UsigCheck for NoDevice {
 impl ClusterConfig {
     /// The cluster in the configuration to which these proofs lead, each from where the one before
     /// ended; those of configurations that have ended here are passed over. Whoever sent them need
-    /// not be trusted. Sizes, delays and the like stay those of the
-    /// file; so do the addresses, until a configuration says others.
+    /// not be trusted. Sizes, delays and the like stay those of the file; so do the addresses,
+    /// until a configuration says others.
     ///
     /// # Errors
     /// [`BadLink`] names the first that leads nowhere.
@@ -69,7 +73,7 @@ impl ClusterConfig {
 
     fn in_later(&self, membership: Arc<Membership>, links: Vec<Proof>) -> Self {
         let stated = membership.stated.clone().expect("a proof states its configuration");
-        let entry = |(member, at): (&Member, &pentarchy_core::configuration::MemberEntry)| {
+        let entry = |(member, at): (&Member, &MemberEntry)| {
             let Member { identity, incarnation, device_key, .. } = *member;
             ReplicaEntry { address: at.address.clone(), key: identity, incarnation, device_key }
         };
@@ -132,13 +136,13 @@ impl Follower {
         Ok(())
     }
 
-    /// Asks all replicas how the group stands, for so long at most, and follows it as far as their
-    /// proofs lead. What else they say, if the group is where it was.
+    /// Asks all replicas how the group stands, and follows it as far as their proofs lead. Gives
+    /// what else they say, if the group is where it was. Waits for half a second at most.
     ///
     /// # Errors
     /// [`StartError`] if the members of a later configuration cannot be connected to.
-    pub fn ask(&mut self, limit: Duration) -> Result<Said, StartError> {
-        let deadline = Instant::now() + limit;
+    pub fn ask(&mut self) -> Result<Said, StartError> {
+        let deadline = Instant::now() + LIMIT;
         let number = self.config.number();
         let ids = (0..self.config.replicas.len() as u16).map(ReplicaId);
         let asked: Vec<_> = ids.map(|id| (id, self.client.standing(id, number))).collect();
@@ -170,10 +174,10 @@ impl Follower {
     ///
     /// # Errors
     /// [`StartError`] as for [`Self::ask`].
-    pub fn present(mut self, limit: Duration) -> Result<ClusterConfig, StartError> {
+    pub fn present(mut self) -> Result<ClusterConfig, StartError> {
         loop {
             let number = self.config.number();
-            self.ask(limit)?;
+            self.ask()?;
             if self.config.number() == number {
                 return Ok(self.config);
             }

@@ -22,9 +22,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long replicas may take to say how the group stands.
-const ASK: Duration = Duration::from_millis(500);
-
 /// How long to wait for what the group says to that. It may go on before it says anything.
 const ORDER: Duration = Duration::from_secs(1);
 
@@ -78,7 +75,7 @@ impl Joining {
     /// [`StartError`] as for [`Follower::ask`], and if it cannot write the key by which it is to
     /// sign.
     pub fn go_on(&mut self) -> Result<Progress, StartError> {
-        let said = self.follower.ask(ASK)?;
+        let said = self.follower.ask()?;
         let membership = self.follower.config().membership();
         if let Some(place) = membership.member(&self.keys.client_id()) {
             return Ok(Progress::Member(Box::new(self.follower.config().clone()), place));
@@ -103,8 +100,8 @@ impl Joining {
         Ok(match answer {
             Ok(answer) if is_accepted(&answer) => Progress::Ready(number),
             Ok(answer) => Progress::Refused(String::from_utf8_lossy(&answer).into_owned()),
-            // The group may have gone on meanwhile. If not, what it was asked is not to be in the
-            // way of what it is asked next.
+            // The group may have gone on meanwhile. If it has not, this request must not stand in
+            // the way of the next one.
             Err(_) => {
                 self.follower.reconnect()?;
                 Progress::Unanswered

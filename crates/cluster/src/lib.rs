@@ -8,8 +8,8 @@
 //! | [`data`], [`files`] | what a replica keeps on disk; private files and folders |
 //! | [`node`] | from configuration and keys to a replica or a client |
 //! | [`cluster`] | all replicas in this process |
-//! | [`administration`], [`card`] | how a group that runs is changed; who is to become a member |
-//! | [`following`], [`joining`] | what a group has become since; becoming a member of it |
+//! | [`administration`], [`card`] | how administrators change a group; what they see of a machine |
+//! | [`following`], [`joining`] | how a client follows a group, and a machine joins it |
 //! | [`protocols`] | the protocols that can be run |
 
 #![forbid(unsafe_code)]

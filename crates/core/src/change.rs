@@ -324,7 +324,7 @@ pub enum Answer {
     Pending,
     /// Too few administrators want to withdraw it.
     Withdrawing,
-    /// What was proposed is void.
+    /// The group drops what administrators had proposed.
     Withdrawn,
     /// The member counts as ready.
     Ready,

@@ -160,7 +160,8 @@ pub const CLIENT_FENCES_MAX: usize = 8;
 /// 50 bytes a member and 66 a signature, so 1024 of the largest group's are 6 MiB.
 pub const EPOCHS_KEPT: usize = 1024;
 
-/// Ends of configurations that a replica tells a client at once; whoever needs more asks again.
+/// Ends of configurations that a replica tells a client at once; a client that needs more asks
+/// again.
 pub const LINKS_TOLD_MAX: usize = 16;
 
 /// Ends of epochs in one message; whoever needs more asks again.

@@ -358,8 +358,9 @@ impl Verifier for GroupVerifier {
     }
 
     fn envelopes(&self, envelopes: &[&Envelope]) -> bool {
-        // What is asked of the group itself takes no client's place, and the group refuses it to
-        // whoever has no say in it. One that is to be a member has, and is in no list.
+        // An envelope to the group itself takes no place in the client table, and the roster
+        // refuses it to whoever has no say in the group. A machine that is to be a member has one,
+        // and is in no list.
         let listed = |envelope: &&Envelope| {
             self.clients.as_ref().is_none_or(|clients| clients.contains(&envelope.client))
                 || envelope.is_to_group()

@@ -3,7 +3,7 @@
 use super::{StartError, addresses};
 use crate::config::ClusterConfig;
 use crate::protocols;
-use pentarchy_client::{Client, ClientConfig, Followed, Follows, NextGroup};
+use pentarchy_client::{Client, ClientConfig, Follows, NextGroup};
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::membership::Membership;
@@ -42,12 +42,7 @@ pub fn connect(config: &ClusterConfig, keys: KeyPair) -> Result<Client, StartErr
 /// # Errors
 /// [`StartError`] as for [`connect`].
 pub fn client_config(config: &ClusterConfig, keys: KeyPair) -> Result<ClientConfig, StartError> {
-    let membership = Arc::new(config.membership());
-    // Not above the first number that the client's host gives out, which is the same clock, later.
-    let core = client_core(config, keys.client_id(), pentarchy_io::clock::wall_micros());
-    let signer = signer(config, keys.clone(), &membership)?;
-    let client = ClientConfig::new(membership, addresses(config)?, keys.clone(), core);
-    Ok(ClientConfig { signer, follows: follower(config, keys, false), ..client })
+    config_of(config, keys, config.request_auth)
 }
 
 /// The same for one who signs what it asks, whatever means other clients have: what members and
@@ -59,35 +54,38 @@ pub fn signing_client_config(
     config: &ClusterConfig,
     keys: KeyPair,
 ) -> Result<ClientConfig, StartError> {
-    let client = client_config(config, keys.clone())?;
-    let signer = ClientSigner::signature(keys.clone(), client.membership.group_domain());
-    Ok(ClientConfig { signer, follows: follower(config, keys, true), ..client })
+    config_of(config, keys, RequestMode::Signature)
 }
 
-/// What leads a client on, in a group that can change.
-fn follower(config: &ClusterConfig, keys: KeyPair, signs: bool) -> Option<Box<dyn Follows>> {
+fn config_of(
+    config: &ClusterConfig,
+    keys: KeyPair,
+    mode: RequestMode,
+) -> Result<ClientConfig, StartError> {
     let can_change = !config.administrators.keys.is_empty();
-    can_change.then(|| -> Box<dyn Follows> {
-        Box::new(ConfigFollower { config: config.clone(), keys, signs })
-    })
+    let follower = ConfigFollower { config: config.clone(), keys: keys.clone(), mode };
+    // Not above the first number that the client's host gives out, which is the same clock, later.
+    let floor = pentarchy_io::clock::wall_micros();
+    let NextGroup { membership, addresses, signer, core } = follower.group(floor)?;
+    let client = ClientConfig::new(membership, addresses, keys, core);
+    let follows = can_change.then(|| -> Box<dyn Follows> { Box::new(follower) });
+    Ok(ClientConfig { signer, follows, ..client })
 }
 
 /// Leads a client along the configurations of its group.
 struct ConfigFollower {
     config: ClusterConfig,
     keys: KeyPair,
-    /// Whether it signs what it asks, whatever means others have.
-    signs: bool,
+    /// How the client convinces replicas.
+    mode: RequestMode,
 }
 
 impl ConfigFollower {
-    fn next(&self, floor: u64) -> Result<NextGroup, StartError> {
-        let Self { config, keys, signs } = self;
+    /// What a client of the present configuration is made of.
+    fn group(&self, floor: u64) -> Result<NextGroup, StartError> {
+        let Self { config, keys, mode } = self;
         let membership = Arc::new(config.membership());
-        let signer = match signs {
-            true => ClientSigner::signature(keys.clone(), membership.group_domain()),
-            false => signer(config, keys.clone(), &membership)?,
-        };
+        let signer = signer(config, keys.clone(), &membership, *mode)?;
         let core = client_core(config, keys.client_id(), floor);
         Ok(NextGroup { addresses: addresses(config)?, membership, signer, core })
     }
@@ -98,25 +96,23 @@ impl Follows for ConfigFollower {
         self.config.number()
     }
 
-    fn follow(&mut self, links: &[Proof], floor: u64) -> Followed {
+    fn follow(&mut self, links: &[Proof], floor: u64) -> Option<NextGroup> {
         let known = self.config.number();
         let leads_on = |link: &Proof| link.next.as_ref().is_some_and(|next| next.number > known);
         if !links.iter().any(leads_on) {
-            return Followed::Nowhere;
+            return None;
         }
-        let Ok(led) = self.config.follow(links) else { return Followed::Nowhere };
+        let led = self.config.follow(links).ok()?;
         let before = std::mem::replace(&mut self.config, led);
         if is_same_for_clients(&before, &self.config) {
-            return Followed::Same;
+            return None;
         }
-        match self.next(floor) {
-            Ok(next) => Followed::To(Box::new(next)),
-            Err(error) => {
-                warn!(%error, "cannot follow the group yet; trying again");
-                self.config = before;
-                Followed::Nowhere
-            }
+        let next = self.group(floor);
+        if let Err(error) = &next {
+            warn!(%error, "cannot follow the group yet; trying again");
+            self.config = before;
         }
+        next.ok()
     }
 }
 
@@ -133,9 +129,10 @@ fn signer(
     config: &ClusterConfig,
     keys: KeyPair,
     membership: &Membership,
+    mode: RequestMode,
 ) -> Result<ClientSigner, StartError> {
     let domain = membership.group_domain();
-    Ok(match config.request_auth {
+    Ok(match mode {
         RequestMode::Signature => ClientSigner::signature(keys, domain),
         RequestMode::Mac => ClientSigner::macs(keys, membership)?,
         RequestMode::Session => {

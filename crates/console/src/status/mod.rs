@@ -15,9 +15,6 @@ use report::{ClusterReport, ReplicaReport};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long replicas may take to say how the group has changed.
-const FOLLOW: Duration = Duration::from_millis(500);
-
 /// How long a replica may take to answer.
 const LIMIT: Duration = Duration::from_secs(2);
 
@@ -41,7 +38,7 @@ pub fn present(config: ClusterConfig, key: Option<&Path>) -> Outcome<ClusterConf
     if config.administrators.keys.is_empty() {
         return Ok(config);
     }
-    let present = Follower::new(config, keys(key)?).and_then(|it| it.present(FOLLOW));
+    let present = Follower::new(config, keys(key)?).and_then(Follower::present);
     present.map_err(|error| Failure::Usage(error.to_string()))
 }
 

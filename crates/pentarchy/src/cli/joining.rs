@@ -21,9 +21,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use tracing::{info, warn};
 
-/// How long replicas may take to say how the group has changed.
-const ASK: Duration = Duration::from_millis(500);
-
 /// Between two looks how the group stands.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -53,7 +50,7 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
     let keys = KeyPair::load(&args.keys.join("key")).map_err(|error| bad(&error))?;
     let config = known(args, config)?;
     if let Some(ReplicaId(id)) = config.membership().member(&keys.client_id()) {
-        let present = Follower::new(config.clone(), keys.clone()).and_then(|it| it.present(ASK));
+        let present = Follower::new(config.clone(), keys.clone()).and_then(Follower::present);
         let present = present.map_err(usage)?;
         if present.membership().member(&keys.client_id()).is_some() {
             return Ok(Some(Which { config, id, listener: None }));
