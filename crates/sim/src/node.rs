@@ -56,6 +56,22 @@ pub use means::OneDevice;
 pub use parrot::Parrot;
 pub use usurp::Usurping;
 
+/// Where a core stands.
+pub struct Statuses {
+    /// As a whole.
+    pub whole: Status,
+    /// Each core of which it consists; none if it is one.
+    pub pillars: Vec<Status>,
+}
+
+impl Statuses {
+    /// Each core of which it consists, or itself.
+    #[must_use]
+    pub fn cores(&self) -> &[Status] {
+        if self.pillars.is_empty() { core::slice::from_ref(&self.whole) } else { &self.pillars }
+    }
+}
+
 /// A replica without a clock and without a network.
 pub struct ReplicaNode<'f> {
     id: ReplicaId,
@@ -335,11 +351,10 @@ impl<'f> ReplicaNode<'f> {
         self.machine.core()
     }
 
-    /// Where the cores stand of which its core consists.
+    /// Where its core stands.
     #[must_use]
-    pub fn statuses(&self) -> Vec<Status> {
-        let pillars = self.core().statuses();
-        if pillars.is_empty() { vec![self.core().status()] } else { pillars }
+    pub fn statuses(&self) -> Statuses {
+        Statuses { whole: self.core().status(), pillars: self.core().statuses() }
     }
 
     /// The executor, to look at.

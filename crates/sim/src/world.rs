@@ -26,8 +26,7 @@ use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, Repl
 use pentarchy_core::membership::{Life, Membership, PillarConfig};
 use pentarchy_core::protocol::{Delay, TimerKey};
 use pentarchy_storage::kept::Job;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 mod administer;
@@ -38,12 +37,14 @@ mod factory;
 mod late;
 mod lives;
 pub mod log;
+mod queue;
 mod replicas;
 
 use administer::Wish;
 use confirms::Looked;
 use lives::Keeping;
 pub use log::Log;
+use queue::Queue;
 
 /// Something that is going to happen.
 enum Happening {
@@ -80,25 +81,6 @@ enum Happening {
         whom: Address,
         is_up: bool,
     },
-}
-
-struct Scheduled(Micros, u64, Happening);
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.1 == other.1
-    }
-}
-impl Eq for Scheduled {}
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.0, self.1).cmp(&(other.0, other.1))
-    }
 }
 
 /// A timer that runs.
@@ -225,7 +207,7 @@ pub struct World<'a> {
     crash_points: BTreeMap<&'static str, u64>,
     now: Micros,
     sequence: u64,
-    queue: BinaryHeap<Reverse<Scheduled>>,
+    queue: Queue,
     network: Network,
     replicas: Vec<Replica<'a>>,
     clients: Vec<Client>,
@@ -282,7 +264,7 @@ impl<'a> World<'a> {
             crash_points: BTreeMap::new(),
             now: 0,
             sequence: 0,
-            queue: BinaryHeap::new(),
+            queue: Queue::default(),
             network,
             replicas: Vec::new(),
             clients: Vec::new(),
@@ -468,7 +450,7 @@ impl<'a> World<'a> {
         let mut liveness = Liveness::new(well_at, &timeouts, liveness_timeouts, ordering);
         let promised = liveness_timeouts > 0;
         let mut next_look = heal_at;
-        while let Some(Reverse(Scheduled(time, _, happening))) = self.queue.pop() {
+        while let Some((time, happening)) = self.queue.pop() {
             self.now = time;
             self.happen(happening)?;
             let over = !promised && time > heal_at + AFTERMATH;
@@ -501,7 +483,7 @@ impl<'a> World<'a> {
 
     fn schedule(&mut self, at: Micros, happening: Happening) {
         self.sequence += 1;
-        self.queue.push(Reverse(Scheduled(at.max(self.now), self.sequence, happening)));
+        self.queue.push(at.max(self.now), self.sequence, happening);
     }
 
     fn happen(&mut self, happening: Happening) -> Verdict {

@@ -265,11 +265,12 @@ impl Replica {
     ) {
         let mut acts = Vec::new();
         let mut node = self.node(common, first, &mut acts);
-        let stood = stands(node.core());
+        let stood = node.statuses();
         act(&mut node, &mut acts);
         node.on_clock(NOW.0, NOW);
         node.on_round(&mut acts);
-        if common.asks && stands(node.core()) != stood {
+        let statuses = node.statuses();
+        if common.asks && !stands(&statuses).eq(stands(&stood)) {
             let shown = leaving::shown(self.id, node.shows_what_it_accepts());
             outcome.broken = outcome.broken.take().or(shown.err());
         }
@@ -279,7 +280,8 @@ impl Replica {
         if self.log.len() > before {
             self.judge_log(common, outcome);
         }
-        let moves_on = self.moving_on.stepped(self.id, &node.statuses(), asks, self.leading_on());
+        let timers = self.leading_on();
+        let moves_on = self.moving_on.stepped(self.id, statuses.cores(), asks, timers);
         outcome.broken = outcome.broken.take().or(moves_on.err());
         self.places = node.executor().places_of_all();
         let (core, device) = node.into_parts();

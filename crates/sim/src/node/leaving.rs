@@ -3,14 +3,14 @@
 //! pass its own ingress, which is that of every correct replica. Nothing of that reaches the
 //! replica.
 
-use super::ReplicaNode;
+use super::{ReplicaNode, Statuses};
 use crate::devices::SimDevices;
 use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature};
 use pentarchy_core::counter::Counters as _;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Outgoing, ReplicaCore};
 use pentarchy_core::ids::{ReplicaId, Slot, View};
-use pentarchy_core::protocol::{Reject, Status, To};
+use pentarchy_core::protocol::{Reject, To};
 use pentarchy_storage::kept::DurableStore;
 use std::collections::VecDeque;
 
@@ -30,24 +30,24 @@ pub struct Asked {
 /// Where a core stands: what a VIEW-CHANGE rests on has moved if this has.
 type Stands = (View, &'static str, Slot);
 
-/// Where each core of which this one consists stands.
-#[must_use]
-pub fn stands(core: &dyn ReplicaCore) -> Vec<Stands> {
-    let stands = |status: Status| (status.view, status.phase, status.stable);
-    core::iter::once(core.status()).chain(core.statuses()).map(stands).collect()
+/// Where a core stands, and each of which it consists.
+pub fn stands(statuses: &Statuses) -> impl Iterator<Item = Stands> {
+    let all = core::iter::once(&statuses.whole).chain(&statuses.pillars);
+    all.map(|status| (status.view, status.phase, status.stable))
 }
 
 impl ReplicaNode<'_> {
     /// Whether it is worth asking this replica again what it would show, and whether it can tell:
     /// what it said and nobody heard yet, its device has not certified.
-    pub fn is_due_to_show(&mut self) -> bool {
+    pub fn is_due_to_show(&mut self, statuses: &Statuses) -> bool {
         if self.faulty.is_some() || !self.has_spoken() {
             return false;
         }
-        let stands = stands(self.core());
-        let is_due =
-            stands != self.asked.stands || self.watch.steps >= self.asked.steps + ASK_EVERY;
+        let Asked { stands: stood, steps } = &self.asked;
+        let has_moved = !stands(statuses).eq(stood.iter().copied());
+        let is_due = has_moved || self.watch.steps >= steps + ASK_EVERY;
         if is_due {
+            let stands = stands(statuses).collect();
             self.asked = Asked { stands, steps: self.watch.steps };
         }
         is_due

@@ -6,7 +6,7 @@ use crate::adversary::{Adversary as _, Busy, Departure};
 use crate::checker::moving_on::Timers;
 use crate::checker::{Verdict, bounds, counter_loss, leaving};
 use crate::hearing::Hearing;
-use crate::node::{Act, ReplicaNode};
+use crate::node::{Act, ReplicaNode, Statuses};
 use crate::observation::Observation;
 use crate::packet::{Address, Packet};
 use crate::quiet;
@@ -15,7 +15,7 @@ use crate::time::Micros;
 use pentarchy_core::Bytes;
 use pentarchy_core::authored;
 use pentarchy_core::ids::{Millis, ReplicaId};
-use pentarchy_core::protocol::{Delay, TimerKey};
+use pentarchy_core::protocol::{Delay, Status, TimerKey};
 use pentarchy_storage::kept::Job;
 
 /// Syncs that saving a state takes: of two files, and their folder.
@@ -203,6 +203,9 @@ impl World<'_> {
     pub(super) fn carry_out(&mut self, index: usize, mut acts: Vec<Act>) -> Verdict {
         let id = self.replicas[index].id;
         let faulty = self.replicas[index].adversary.is_some();
+        if faulty {
+            self.tell_whether_it_leads(index);
+        }
         let mut load = bounds::Load { acts: caused(&acts), ..bounds::Load::default() };
         let mut verdict = Ok(());
         let asks = acts.iter().any(|act| matches!(act, Act::Saw(seen) if seen.asks()));
@@ -267,25 +270,37 @@ impl World<'_> {
         self.look_whether_level(index);
         self.look_whether_to_strike(index, ended, stable);
         self.release(index);
-        self.look_whether_it_moves_on(index, asks)?;
-        self.look_whether_within_bounds(index, load)
+        let statuses = self.replicas[index].node.statuses();
+        self.look_whether_it_moves_on(index, statuses.cores(), asks)?;
+        self.look_whether_within_bounds(index, &statuses, load)
+    }
+
+    /// A faulty replica's host knows whether the core that it runs leads.
+    fn tell_whether_it_leads(&mut self, index: usize) {
+        let replica = &mut self.replicas[index];
+        let leads = replica.node.core().status().primary == replica.id;
+        replica.adversary.iter_mut().for_each(|adversary| adversary.leads(leads));
     }
 
     /// Whether a timer leads a correct replica on that is in no working view.
-    fn look_whether_it_moves_on(&mut self, index: usize, asks: bool) -> Verdict {
+    fn look_whether_it_moves_on(&mut self, index: usize, cores: &[Status], asks: bool) -> Verdict {
         let replica = &mut self.replicas[index];
         let timers = Timers::of(replica.timers.values().map(|armed| armed.after));
-        let cores = replica.node.statuses();
-        let verdict = replica.moving_on.stepped(replica.id, &cores, asks, timers);
+        let verdict = replica.moving_on.stepped(replica.id, cores, asks, timers);
         if replica.crashed || !replica.node.has_spoken() { Ok(()) } else { verdict }
     }
 
     /// What a correct replica did, holds and would show.
-    fn look_whether_within_bounds(&mut self, index: usize, mut load: bounds::Load) -> Verdict {
+    fn look_whether_within_bounds(
+        &mut self,
+        index: usize,
+        statuses: &Statuses,
+        mut load: bounds::Load,
+    ) -> Verdict {
         let replica = &mut self.replicas[index];
         let (id, node) = (replica.id, &mut replica.node);
         counter_loss::goes_on(id, !replica.crashed && node.counter_failure().1)?;
-        if node.is_due_to_show() {
+        if node.is_due_to_show(statuses) {
             leaving::shown(id, node.shows_what_it_accepts())?;
         }
         (load.relays, load.checked) = (node.take_relayed(), node.take_checked());
@@ -294,7 +309,7 @@ impl World<'_> {
         load.snapshots = node.executor().snapshots();
         load.sessions = node.executor().clients();
         load.started_at = node.started_at();
-        self.oracle.stands(id, &node.core().status(), &load, self.now)
+        self.oracle.stands(id, &statuses.whole, &load, self.now)
     }
 
     pub(super) fn arm(&mut self, index: usize, timer: TimerKey, after: Delay) {
@@ -313,7 +328,6 @@ impl World<'_> {
             return self.transmit(from, to, packet);
         };
         let mut departures = Vec::new();
-        adversary.leads(replica.node.core().status().primary == replica.id);
         adversary.on_send(to, packet, &mut replica.rng, &mut departures);
         for Departure { after, to, packet } in departures {
             self.transmit_at(self.now + after, from, to, packet);
