@@ -6,10 +6,10 @@ use crate::config::ClusterConfig;
 use crate::node::{self, StartError};
 use pentarchy_client::{Client, RequestError};
 use pentarchy_core::change::{Change, Petition, Proposed, Shown, Withdrawal, is_accepted};
-use pentarchy_core::configuration::{BadConfiguration, Configuration, MemberEntry};
+use pentarchy_core::configuration::{Administrators, BadConfiguration, Configuration, MemberEntry};
 use pentarchy_core::ids::{MemberId, Millis};
 use pentarchy_core::wire::Wire as _;
-use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::keys::{KeyPair, channel_public};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -228,6 +228,71 @@ pub fn alter(
         return Err(CannotAlter::SharedSecret(next.protocol.clone()));
     }
     next.check().map_err(CannotAlter::Bad)?;
+    Ok(change)
+}
+
+/// Who administrators want to be the administrators.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Appointment<'a> {
+    /// The public keys of those who are to be administrators too.
+    pub joins: &'a [[u8; 32]],
+    /// Of those who are to be none any more.
+    pub leaves: &'a [[u8; 32]],
+    /// How many have to agree from then on; more than half of them, if it is none.
+    pub threshold: Option<u8>,
+}
+
+/// Why administrators cannot be appointed like that.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CannotAppoint {
+    /// There is no such administrator.
+    #[error("the group has no administrator with the key {0}")]
+    NoAdministrator(String),
+    /// There is one already.
+    #[error("the group has an administrator with the key {0} already, or it was given twice")]
+    Administrator(String),
+    /// Nobody can sign by that.
+    #[error("{0} is nobody's public key: `members prepare --administrator` prints one")]
+    NoKey(String),
+    /// The group could never be changed again.
+    #[error("a group without administrators can never be changed again: at least one has to stay")]
+    Nobody,
+    /// No group can be like that.
+    #[error("no group can be like that: {0}")]
+    Bad(BadConfiguration),
+}
+
+/// The change after which others are the administrators.
+///
+/// # Errors
+/// [`CannotAppoint`]
+pub fn appoint(
+    shown: &Shown,
+    wanted: &Appointment<'_>,
+    expires: Duration,
+) -> Result<Change, CannotAppoint> {
+    let mut change = refresh(shown, expires);
+    let mut keys = change.next.administrators.keys;
+    for key in wanted.leaves {
+        let at = keys.iter().position(|known| known == key);
+        keys.remove(at.ok_or_else(|| CannotAppoint::NoAdministrator(hex::encode(key)))?);
+    }
+    for key in wanted.joins {
+        if keys.contains(key) {
+            return Err(CannotAppoint::Administrator(hex::encode(key)));
+        }
+        if channel_public(key).is_none() {
+            return Err(CannotAppoint::NoKey(hex::encode(key)));
+        }
+        keys.push(*key);
+    }
+    if keys.is_empty() {
+        return Err(CannotAppoint::Nobody);
+    }
+    let by_majority = Administrators::by_majority(keys);
+    let threshold = wanted.threshold.unwrap_or(by_majority.threshold);
+    change.next.administrators = Administrators { threshold, ..by_majority };
+    change.next.check().map_err(CannotAppoint::Bad)?;
     Ok(change)
 }
 

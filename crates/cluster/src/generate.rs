@@ -102,13 +102,8 @@ impl NewCluster {
         let gateway_keys: Vec<_> = (0..options.gateways).map(|_| KeyPair::generate()).collect();
         let administrator_keys: Vec<_> =
             (0..options.administrators).map(|_| KeyPair::generate()).collect();
-        let administrators = match administrator_keys.len() {
-            0 => Administrators::default(),
-            many => Administrators {
-                threshold: (many / 2 + 1) as u8,
-                keys: administrator_keys.iter().map(KeyPair::public).collect(),
-            },
-        };
+        let administrators =
+            Administrators::by_majority(administrator_keys.iter().map(KeyPair::public).collect());
         let entries = addresses.iter().zip(&replicas).map(|(address, secrets)| ReplicaEntry {
             address: address.clone(),
             key: secrets.key.public(),

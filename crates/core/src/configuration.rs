@@ -114,6 +114,15 @@ pub struct Administrators {
     pub keys: Vec<[u8; 32]>,
 }
 
+impl Administrators {
+    /// These, of whom more than half have to agree; or nobody.
+    #[must_use]
+    pub const fn by_majority(keys: Vec<[u8; 32]>) -> Self {
+        let threshold = if keys.is_empty() { 0 } else { (keys.len() / 2 + 1) as u8 };
+        Self { threshold, keys }
+    }
+}
+
 impl Rules {
     /// What of these rules the members and clients of a group agree on.
     #[must_use]

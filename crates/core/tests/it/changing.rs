@@ -296,6 +296,28 @@ fn an_administrator_is_shown_what_is_and_what_is_to_be() {
     assert_eq!(again, ["you have asked something else since"]);
 }
 
+#[test]
+fn once_others_are_administrators_those_before_are_none() {
+    let mut group = Group::of(&first());
+    let keys = [1, 3].map(|number| administrator(number).0).to_vec();
+    let appointed = Administrators::by_majority(keys);
+    assert_eq!(appointed.threshold, 2, "more than half");
+    let change = change_of(&first(), |it| it.administrators = appointed);
+    let proposed = |change: &Change| Petition::Propose(Arc::new(change.clone()));
+    let stranger = "only an administrator of this group can ask for that";
+    assert_eq!(group.slot(&[(administrator(3), proposed(&change))]), [stranger], "not yet");
+    group.pend(&change);
+    group.ready(&change, &[0, 1, 2]);
+    let (_, next) = group.next_epoch();
+    let next = change_of(&next.expect("another configuration"), |_| {});
+    for former in [0, 2] {
+        assert_eq!(group.slot(&[(administrator(former), proposed(&next))]), [stranger]);
+        assert_eq!(group.slot(&[(administrator(former), Petition::Show)]), [stranger]);
+    }
+    assert!(group.slot(&[(administrator(1), proposed(&next))])[0].starts_with("proposed"));
+    assert_eq!(group.slot(&[(administrator(3), proposed(&next))]), [PENDING]);
+}
+
 /// Whoever has an old request ordered again brings no proposal back that its author gave up, or
 /// that was refused.
 #[test]

@@ -4,7 +4,7 @@ use crate::durable::status;
 use crate::support::{Cluster, PATIENCE, eventually, free_port, run, stderr, stdout, text};
 use pentarchy::administration::{Administrator, refresh};
 use pentarchy::services::kv::{Command, Kv, STATE_BYTES_DEFAULT};
-use pentarchy::{Client, LocalCluster, RequestMode, Service};
+use pentarchy::{Client, KeyPair, LocalCluster, RequestMode, Service};
 use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
 use serde_json::Value;
 use std::path::Path;
@@ -203,6 +203,67 @@ fn more_than_half_of_the_administrators_are_needed() {
     assert!(output.status.success() && said.contains("configuration 2 has begun"), "{said}");
     let (said, _) = asks("admin-1.key", &["list"]);
     assert!(said.contains(&elsewhere), "{said}");
+}
+
+/// One administrator's key is lost, and somebody else becomes one in a group that lists its
+/// clients.
+#[test]
+fn others_become_administrators() {
+    let mut parts = crate::hosts::Parts::init_with(&["--administrators", "3"]);
+    (0..3).for_each(|id| parts.start_replica(id));
+    let config = parts.file("cluster.toml");
+    let asks = |keys: &[u8], words: &[&str]| {
+        let files: Vec<_> =
+            keys.iter().map(|key| parts.file(&format!("admin-{key}.key"))).collect();
+        let keys: Vec<_> = files.iter().flat_map(|file| ["--admin-key", text(file)]).collect();
+        let output = run(&[&["members"], words, &["--config", text(&config)], &keys[..]].concat());
+        (stdout(&output) + &stderr(&output), output.status.code())
+    };
+    let public = |key| {
+        let pair = KeyPair::load(&parts.file(key)).expect("a key");
+        hex::encode(pair.public())
+    };
+    let file = parts.file("admin-4.key");
+    let prepared = run(&["members", "prepare", "--administrator", "--out", text(&file)]);
+    let (new, lost) = (public("admin-4.key"), public("admin-3.key"));
+    assert_eq!(stdout(&prepared).trim(), new);
+
+    let nobody = "02".repeat(32);
+    let both = [1, 2];
+    for (words, why) in [
+        (&["--add", &nobody][..], "nobody's public key"),
+        (&["--add", &lost], "has an administrator"),
+        (&["--remove", &new], "has no administrator"),
+        (&["--add", &new, "--agree", "5"], "the threshold must be"),
+        (&["--add", &new[..60]], "64 hexadecimal digits"),
+        (&[], "required"),
+    ] {
+        let (said, code) = asks(&both, &[&["appoint"], words].concat());
+        assert!(code == Some(2) && said.contains(why), "{words:?}: {said}");
+    }
+    let everybody = [public("admin-1.key"), public("admin-2.key"), lost.clone()];
+    let everybody: Vec<_> = everybody.iter().flat_map(|key| ["--remove", key]).collect();
+    let (said, code) = asks(&both, &[&["appoint"], &everybody[..]].concat());
+    assert!(code == Some(2) && said.contains("never be changed again"), "{said}");
+
+    let (said, _) = asks(&[1], &["appoint", "--add", &new, "--remove", &lost, "--wait", "1"]);
+    assert!(said.contains("others have to approve it"), "{said}");
+    let (said, _) = asks(&[2], &["list"]);
+    for part in [format!("administrator {lost} leaves"), format!("administrator {new} joins")] {
+        assert!(said.contains(&part), "{said}");
+    }
+    assert!(said.contains("2 of 3 administrators agree"), "{said}");
+    let (_, change) = said.split_once("propose ").expect("a digest");
+    let (change, _) = change.split_once(": ").expect("what it alters");
+    let (said, code) = asks(&[2], &["approve", change]);
+    assert!(code == Some(0) && said.contains("configuration 1 has begun"), "{said}");
+
+    let (said, code) = asks(&[3], &["list"]);
+    assert!(code != Some(0), "whoever finds the lost key learns nothing: {said}");
+    let (said, code) = asks(&[4], &["list"]);
+    assert!(code == Some(0) && said.contains(&new) && !said.contains(&lost), "{said}");
+    let (said, code) = asks(&[4, 1], &["refresh"]);
+    assert!(code == Some(0) && said.contains("configuration 2 has begun"), "{said}");
 }
 
 #[test]

@@ -24,18 +24,22 @@ pub enum MembersCommand {
     /// Show the members, what is pending, and what waits for other administrators
     #[command(after_help = "Example:\n  pentarchy members list --json")]
     List(Asked),
-    /// Make the keys of a machine that is to become a member, and its card
-    #[command(after_help = "Example:\n  \
-        pentarchy members prepare --address 10.0.0.4:7000 --out keys\n\n\
+    /// Make the keys of a machine that is to become a member, or the key of an administrator
+    #[command(after_help = "Examples:\n  \
+        pentarchy members prepare --address 10.0.0.4:7000 --out keys\n  \
+        pentarchy members prepare --administrator --out admin-4.key\n\n\
         Run it on the new machine, and start it: \
         pentarchy replica --join --config cluster.toml --keys keys\n\
-        Bring the card to the administrators, who compare its key.")]
+        Bring what it prints, a card or a public key, to the administrators, who compare it.")]
     Prepare {
-        /// Where the other members and the clients are to reach it
-        #[arg(long, value_name = "HOST:PORT")]
-        address: String,
-        /// A new folder for its keys
-        #[arg(long, value_name = "DIR")]
+        /// Where the other members and the clients are to reach the machine
+        #[arg(long, value_name = "HOST:PORT", required_unless_present = "administrator")]
+        address: Option<String>,
+        /// Make the key of somebody who is to become an administrator
+        #[arg(long, conflicts_with = "address")]
+        administrator: bool,
+        /// A new folder for the machine's keys, or a new file for the administrator's
+        #[arg(long, value_name = "PATH")]
         out: PathBuf,
     },
     /// Have machines join the group
@@ -81,6 +85,26 @@ pub enum MembersCommand {
         /// Where it is from then on
         #[arg(value_name = "HOST:PORT")]
         address: String,
+        #[command(flatten)]
+        proposing: Proposing,
+    },
+    /// Have others be administrators
+    #[command(after_help = "Example:\n  \
+        pentarchy members appoint --add KEY --remove KEY --config cluster.toml \
+        --admin-key a.key --admin-key b.key\n\n\
+        KEY is a public key: `prepare --administrator` prints one, and `list` shows those of today.\n\
+        The members sign by new keys from then on, too.")]
+    Appoint {
+        /// Public key of somebody who is to be an administrator; several may be given
+        #[arg(long, value_name = "KEY", value_parser = public_key)]
+        add: Vec<[u8; 32]>,
+        /// Public key of somebody who is to be none any more; several may be given
+        #[arg(long, value_name = "KEY", value_parser = public_key,
+            required_unless_present_any = ["add", "agree"])]
+        remove: Vec<[u8; 32]>,
+        /// How many of them have to agree on a change from then on; more than half, if left out
+        #[arg(long, value_name = "N")]
+        agree: Option<u8>,
         #[command(flatten)]
         proposing: Proposing,
     },
@@ -131,6 +155,12 @@ fn digest(text: &str) -> Result<String, String> {
     } else {
         Err(format!("{DIGITS} to 64 hexadecimal digits"))
     }
+}
+
+fn public_key(text: &str) -> Result<[u8; 32], String> {
+    let mut key = [0; 32];
+    let decoded = hex::decode_to_slice(text, &mut key);
+    decoded.map(|()| key).map_err(|_| "a public key is 64 hexadecimal digits".to_owned())
 }
 
 /// Whom to ask, as whom.

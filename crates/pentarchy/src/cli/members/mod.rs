@@ -2,12 +2,13 @@
 
 pub mod args;
 pub mod prepare;
+mod showing;
 
 use args::{Altering, Asked, MembersArgs, MembersCommand, Proposing};
 use pentarchy::KeyPair;
 use pentarchy::administration::{
-    AdministrationError, Administrator, Alteration, alter, differences, is_made_by, refresh,
-    relocate,
+    AdministrationError, Administrator, Alteration, Appointment, alter, appoint, is_made_by,
+    refresh, relocate,
 };
 use pentarchy::config::{ClusterConfig, check_address};
 use pentarchy::generate::administrator_key_name;
@@ -15,10 +16,10 @@ use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::progress::spinner;
 use pentarchy_console::say;
 use pentarchy_console::status::cluster;
-use pentarchy_core::change::{Awaiting, Change, Proposed, Shown};
-use pentarchy_core::configuration::{Configuration, MemberEntry};
+use pentarchy_core::change::{Change, Proposed, Shown};
 use pentarchy_core::ids::MemberId;
 use serde_json::json;
+use showing::{json_of, list, waits_for};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -40,7 +41,10 @@ pub fn run(args: &MembersArgs) -> Outcome {
             say(&if asked.json { json_of(&shown) } else { list(&shown) });
             Ok(())
         }
-        MembersCommand::Prepare { address, out } => prepare::run(address, out),
+        MembersCommand::Prepare { address: Some(address), out, .. } => {
+            prepare::machine(address, out)
+        }
+        MembersCommand::Prepare { address: None, out, .. } => prepare::administrator(out),
         MembersCommand::Add { cards, altering: Altering { f, proposing } } => {
             let joins =
                 cards.iter().map(|path| prepare::read(path)).collect::<Outcome<Vec<_>>>()?;
@@ -62,6 +66,12 @@ pub fn run(args: &MembersArgs) -> Outcome {
             propose(proposing, |shown, expires| {
                 relocate(shown, MemberId(*member), address, expires)
                     .ok_or_else(|| Failure::Usage(format!("the group has no member {member}")))
+            })
+        }
+        MembersCommand::Appoint { add, remove, agree, proposing } => {
+            let wanted = Appointment { joins: add, leaves: remove, threshold: *agree };
+            propose(proposing, |shown, expires| {
+                appoint(shown, &wanted, expires).map_err(|error| Failure::Usage(error.to_string()))
             })
         }
         MembersCommand::Approve { change, asked } => {
@@ -222,120 +232,4 @@ fn change_group(administrators: &[Administrator], change: Change, asked: &Asked)
         spinner.set_message(state);
         std::thread::sleep(PERIOD);
     }
-}
-
-/// How many members are ready for a change, and which are missing.
-fn waits_for(pending: &Awaiting) -> String {
-    let members = &pending.change.next.members;
-    let missing = members.iter().map(|member| member.id).filter(|id| !pending.ready.contains(id));
-    let missing: Vec<_> = missing.map(|MemberId(id)| id.to_string()).collect();
-    let ready = format!("ready: {} of {} members", pending.ready.len(), members.len());
-    match missing.is_empty() {
-        true => ready,
-        false => format!("{ready}; missing: {}", missing.join(", ")),
-    }
-}
-
-fn list(shown: &Shown) -> String {
-    let configuration = &shown.configuration;
-    let mut table = pentarchy_console::table::new(&["member", "address", "identity", "signs by"]);
-    for member in &configuration.members {
-        table.add_row([
-            member.id.0.to_string(),
-            member.address.clone(),
-            hex::encode(&member.identity[..4]),
-            hex::encode(&member.signing[..4]),
-        ]);
-    }
-    let administrators = &configuration.administrators;
-    let mut text = format!(
-        "configuration {}, epoch {}: {} with f = {}; {} of {} administrators together change it\
-         \n\n{}",
-        configuration.number,
-        shown.epoch.0,
-        configuration.protocol,
-        configuration.f,
-        administrators.threshold,
-        administrators.keys.len(),
-        pentarchy_console::table::text(&table),
-    );
-    if let Some(pending) = &shown.pending {
-        text += &format!(
-            "\n\nconfiguration {} is pending; {}",
-            configuration.number + 1,
-            waits_for(pending)
-        );
-    }
-    for proposed in &shown.proposed {
-        let (by, needed) = (proposed.by.len(), administrators.threshold);
-        text += &format!(
-            "\n\n{by} of {needed} administrators propose {}: {}",
-            &hex::encode(proposed.change.digest().0)[..DIGITS],
-            what_is_new(configuration, &proposed.change)
-        );
-    }
-    text
-}
-
-/// What a change alters, for who has to decide.
-fn what_is_new(current: &Configuration, change: &Change) -> String {
-    let next = &change.next;
-    let mut parts = vec!["signing keys"];
-    parts.extend(differences(current, change));
-    let mut text = format!("other {}", parts.join(", "));
-    let is_in = |it: &Configuration, of: &MemberEntry| {
-        it.members.iter().any(|member| (member.id, member.identity) == (of.id, of.identity))
-    };
-    for member in current.members.iter().filter(|member| !is_in(next, member)) {
-        text += &format!("\n  member {} leaves", member.id.0);
-    }
-    for member in next.members.iter().filter(|member| !is_in(current, member)) {
-        let (id, address, key) = (member.id.0, &member.address, hex::encode(member.identity));
-        text += &format!("\n  member {id} joins at {address}, with the identity key {key}");
-    }
-    if next.f != current.f {
-        text += &format!("\n  f = {}", next.f);
-    }
-    text
-}
-
-fn json_of(shown: &Shown) -> String {
-    let member = |member: &MemberEntry| {
-        json!({
-            "member": member.id.0,
-            "address": member.address,
-            "identity": hex::encode(member.identity),
-            "signing": hex::encode(member.signing),
-        })
-    };
-    let pending = shown.pending.as_ref().map(|pending| {
-        json!({
-            "expires_ms": pending.change.expires.0,
-            "members": pending.change.next.members.iter().map(member).collect::<Vec<_>>(),
-            "ready": pending.ready.iter().map(|id| id.0).collect::<Vec<_>>(),
-        })
-    });
-    let proposed = shown.proposed.iter().map(|proposed| {
-        json!({
-            "change": hex::encode(proposed.change.digest().0),
-            "differs_in": differences(&shown.configuration, &proposed.change),
-            "members": proposed.change.next.members.iter().map(member).collect::<Vec<_>>(),
-            "by": proposed.by.iter().map(|by| hex::encode(by.0)).collect::<Vec<_>>(),
-        })
-    });
-    let configuration = &shown.configuration;
-    json!({
-        "configuration": configuration.number,
-        "digest": hex::encode(configuration.digest().0),
-        "epoch": shown.epoch.0,
-        "protocol": configuration.protocol,
-        "f": configuration.f,
-        "threshold": configuration.administrators.threshold,
-        "administrators":
-            configuration.administrators.keys.iter().map(hex::encode).collect::<Vec<_>>(),
-        "members": configuration.members.iter().map(member).collect::<Vec<_>>(),
-        "pending": pending,
-        "proposed": proposed.collect::<Vec<_>>(),
-    })
-    .to_string()
 }

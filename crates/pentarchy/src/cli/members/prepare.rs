@@ -1,13 +1,23 @@
-//! `members prepare`: the keys of a machine that is to become a member, and its card.
+//! `members prepare`: the keys of a machine that is to become a member, and its card; or the key of
+//! an administrator.
 
+use pentarchy::KeyPair;
 use pentarchy::card::Card;
 use pentarchy::generate::NewMember;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
 use std::path::Path;
 
-/// Runs the command.
-pub fn run(address: &str, out: &Path) -> Outcome {
+/// Makes the key of somebody who is to become an administrator, and prints the public part.
+pub fn administrator(out: &Path) -> Outcome {
+    let key = KeyPair::generate();
+    key.save(out).map_err(|error| Failure::Usage(error.to_string()))?;
+    say(&hex::encode(key.public()));
+    Ok(())
+}
+
+/// Makes the keys of a machine, and prints its card.
+pub fn machine(address: &str, out: &Path) -> Outcome {
     let new = NewMember::generate(address).map_err(|error| Failure::Usage(error.to_string()))?;
     new.write(out)?;
     say(&new.card().to_string());

@@ -1,0 +1,144 @@
+//! What the group says of itself and of changes, for people and for programs.
+
+use super::DIGITS;
+use pentarchy::administration::differences;
+use pentarchy_core::change::{Awaiting, Change, Shown};
+use pentarchy_core::configuration::{Configuration, MemberEntry};
+use pentarchy_core::ids::MemberId;
+use serde_json::json;
+
+/// How many members are ready for a change, and which are missing.
+pub fn waits_for(pending: &Awaiting) -> String {
+    let members = &pending.change.next.members;
+    let missing = members.iter().map(|member| member.id).filter(|id| !pending.ready.contains(id));
+    let missing: Vec<_> = missing.map(|MemberId(id)| id.to_string()).collect();
+    let ready = format!("ready: {} of {} members", pending.ready.len(), members.len());
+    match missing.is_empty() {
+        true => ready,
+        false => format!("{ready}; missing: {}", missing.join(", ")),
+    }
+}
+
+/// What `list` prints for people.
+pub fn list(shown: &Shown) -> String {
+    let configuration = &shown.configuration;
+    let mut table = pentarchy_console::table::new(&["member", "address", "identity", "signs by"]);
+    for member in &configuration.members {
+        table.add_row([
+            member.id.0.to_string(),
+            member.address.clone(),
+            hex::encode(&member.identity[..4]),
+            hex::encode(&member.signing[..4]),
+        ]);
+    }
+    let administrators = &configuration.administrators;
+    let mut text = format!(
+        "configuration {}, epoch {}: {} with f = {}; {} of {} administrators together change it\
+         \n\n{}",
+        configuration.number,
+        shown.epoch.0,
+        configuration.protocol,
+        configuration.f,
+        administrators.threshold,
+        administrators.keys.len(),
+        pentarchy_console::table::text(&table),
+    );
+    for key in &administrators.keys {
+        text += &format!("\nadministrator {}", hex::encode(key));
+    }
+    if let Some(pending) = &shown.pending {
+        text += &format!(
+            "\n\nconfiguration {} is pending; {}",
+            configuration.number + 1,
+            waits_for(pending)
+        );
+    }
+    for proposed in &shown.proposed {
+        let (by, needed) = (proposed.by.len(), administrators.threshold);
+        text += &format!(
+            "\n\n{by} of {needed} administrators propose {}: {}",
+            &hex::encode(proposed.change.digest().0)[..DIGITS],
+            what_is_new(configuration, &proposed.change)
+        );
+    }
+    text
+}
+
+/// What a change alters, for who has to decide.
+fn what_is_new(current: &Configuration, change: &Change) -> String {
+    let next = &change.next;
+    let mut parts = vec!["signing keys"];
+    parts.extend(differences(current, change));
+    let mut text = format!("other {}", parts.join(", "));
+    let is_in = |it: &Configuration, of: &MemberEntry| {
+        it.members.iter().any(|member| (member.id, member.identity) == (of.id, of.identity))
+    };
+    for member in current.members.iter().filter(|member| !is_in(next, member)) {
+        text += &format!("\n  member {} leaves", member.id.0);
+    }
+    for member in next.members.iter().filter(|member| !is_in(current, member)) {
+        let (id, address, key) = (member.id.0, &member.address, hex::encode(member.identity));
+        text += &format!("\n  member {id} joins at {address}, with the identity key {key}");
+    }
+    let (old, new) = (&current.administrators, &next.administrators);
+    for key in old.keys.iter().filter(|key| !new.keys.contains(key)) {
+        text += &format!("\n  administrator {} leaves", hex::encode(key));
+    }
+    for key in new.keys.iter().filter(|key| !old.keys.contains(key)) {
+        text += &format!("\n  administrator {} joins", hex::encode(key));
+    }
+    if new != old {
+        text += &format!("\n  {} of {} administrators agree", new.threshold, new.keys.len());
+    }
+    if next.f != current.f {
+        text += &format!("\n  f = {}", next.f);
+    }
+    text
+}
+
+/// The same for programs.
+pub fn json_of(shown: &Shown) -> String {
+    let member = |member: &MemberEntry| {
+        json!({
+            "member": member.id.0,
+            "address": member.address,
+            "identity": hex::encode(member.identity),
+            "signing": hex::encode(member.signing),
+        })
+    };
+    let keys_of =
+        |it: &Configuration| -> Vec<_> { it.administrators.keys.iter().map(hex::encode).collect() };
+    let pending = shown.pending.as_ref().map(|pending| {
+        json!({
+            "expires_ms": pending.change.expires.0,
+            "members": pending.change.next.members.iter().map(member).collect::<Vec<_>>(),
+            "threshold": pending.change.next.administrators.threshold,
+            "administrators": keys_of(&pending.change.next),
+            "ready": pending.ready.iter().map(|id| id.0).collect::<Vec<_>>(),
+        })
+    });
+    let proposed = shown.proposed.iter().map(|proposed| {
+        json!({
+            "change": hex::encode(proposed.change.digest().0),
+            "differs_in": differences(&shown.configuration, &proposed.change),
+            "members": proposed.change.next.members.iter().map(member).collect::<Vec<_>>(),
+            "threshold": proposed.change.next.administrators.threshold,
+            "administrators": keys_of(&proposed.change.next),
+            "by": proposed.by.iter().map(|by| hex::encode(by.0)).collect::<Vec<_>>(),
+        })
+    });
+    let configuration = &shown.configuration;
+    json!({
+        "configuration": configuration.number,
+        "digest": hex::encode(configuration.digest().0),
+        "epoch": shown.epoch.0,
+        "protocol": configuration.protocol,
+        "f": configuration.f,
+        "threshold": configuration.administrators.threshold,
+        "administrators": keys_of(configuration),
+        "members": configuration.members.iter().map(member).collect::<Vec<_>>(),
+        "pending": pending,
+        "proposed": proposed.collect::<Vec<_>>(),
+    })
+    .to_string()
+}
