@@ -58,8 +58,9 @@ impl Wire for Digest {
     }
 }
 
-/// Bytes that a [`Hasher`] gathers before it hashes any: as many as nearly every statement has. Those
-/// are hashed in one call, without the state of BLAKE3 for input without end, which has 1.9 KiB.
+/// Bytes that a [`Hasher`] gathers before it hashes any: as many as nearly every statement has.
+/// Those are hashed in one call, without the state of BLAKE3 for input without end, which has
+/// 1.9 KiB.
 const GATHERED: usize = 256;
 
 /// Hashes fields one after the other. Integers are fixed-width and byte strings carry their

@@ -5,8 +5,12 @@ use crate::counters::Traffic;
 use crate::fault::Fault;
 use crate::machine::Machine;
 use crate::report::{LinkReport, PillarsReport, ProcessReport, Report};
-use crate::status::{CatchUp, Fill, PillarReport, StatusReport};
+use crate::status::{
+    CatchUp, ConfigurationReport, Fill, PendingReport, PillarReport, StatusReport,
+};
 use crate::store::Disk;
+use pentarchy_core::configuration::MemberEntry;
+use pentarchy_core::ids::ClientId;
 use pentarchy_core::limits::{CLIENTS_MAX, WINDOW_SLOTS};
 use pentarchy_core::protocol::Status;
 use std::collections::BTreeMap;
@@ -96,7 +100,7 @@ impl<D: Disk> Machine<'_, D> {
             rotate_leader: membership.lane.rotates,
             pillars: self.pillars(pillars),
             group: hex(&membership.group.0),
-            configuration: hex(&membership.configuration.0),
+            configuration: self.configuration(),
             epoch: membership.epoch.0,
             incarnation: self.epoch_manager.life.incarnation.0,
             counter_process: process.counter_process,
@@ -135,6 +139,26 @@ impl<D: Disk> Machine<'_, D> {
             peak_rss_kib: process.peak_rss_kib,
             uptime_ms,
         }
+    }
+
+    fn configuration(&self) -> ConfigurationReport {
+        let membership = self.membership();
+        ConfigurationReport {
+            digest: hex(&membership.configuration.0),
+            number: membership.stated.as_ref().map_or(0, |stated| stated.number),
+            pending_change: self.pending_change(),
+            has_former_key: self.epoch_manager.has_former_keys,
+        }
+    }
+
+    /// How far a change is that is pending.
+    fn pending_change(&self) -> Option<PendingReport> {
+        let (change, _) = self.executor.pending_change()?;
+        let members = &change.next.members;
+        let is_ready =
+            |member: &&MemberEntry| self.executor.ready_as(&ClientId(member.identity)).is_some();
+        let (number, ready) = (change.next.number, members.iter().filter(is_ready).count());
+        Some(PendingReport { number, members: members.len(), ready })
     }
 
     /// How it misbehaves on command.

@@ -33,9 +33,9 @@ pub struct StatusReport {
     pub pillars: Vec<PillarReport>,
     /// The group's name in hexadecimal digits.
     pub group: String,
-    /// Digest of the configuration in hexadecimal digits. What a replica under another one signs
-    /// does not count here.
-    pub configuration: String,
+    /// The group's configuration.
+    #[serde(flatten)]
+    pub configuration: ConfigurationReport,
     /// Number of the membership.
     pub epoch: u64,
     /// Life of its trusted counter.
@@ -143,6 +143,33 @@ pub struct StatusReport {
     pub peak_rss_kib: u64,
     /// Time since the replica was started, in milliseconds.
     pub uptime_ms: u64,
+}
+
+/// A configuration, and how far a change of it is.
+#[derive(Clone, Debug, Serialize)]
+pub struct ConfigurationReport {
+    /// Its digest in hexadecimal digits. What a replica under another one signs does not count
+    /// here.
+    #[serde(rename = "configuration")]
+    pub digest: String,
+    /// 0 for that with which the group began.
+    #[serde(rename = "configuration_number")]
+    pub number: u64,
+    /// The change that is pending, if one is.
+    pub pending_change: Option<PendingReport>,
+    /// Whether this replica still has the key by which it signed before the last change.
+    pub has_former_key: bool,
+}
+
+/// A change of the configuration that waits for members to be ready.
+#[derive(Clone, Debug, Serialize)]
+pub struct PendingReport {
+    /// Number of the configuration that it makes.
+    pub number: u64,
+    /// Members that this has.
+    pub members: usize,
+    /// Those of them that are ready.
+    pub ready: usize,
 }
 
 /// How one of a replica's pillars is. Slots are those of the whole order.

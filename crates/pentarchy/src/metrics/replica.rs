@@ -61,6 +61,33 @@ pub const METRICS: &[ReplicaMetric] = &[
         read: |report, samples| samples.one(report.rss_kib as f64 * 1024.0),
     },
     ReplicaMetric {
+        name: "pentarchy_configuration",
+        kind: Gauge,
+        help: "Number of the configuration; 0 for that with which the group began.",
+        watch: "Replicas that differ for long.",
+        read: |report, samples| samples.one(report.configuration.number as f64),
+    },
+    ReplicaMetric {
+        name: "pentarchy_pending_change_members",
+        kind: Gauge,
+        help: "Members of the configuration that is pending, by `state`: `ready` or `awaited`.",
+        watch: "`awaited` that stays above 0: `pentarchy members list` names the members.",
+        read: |report, samples| {
+            if let Some(pending) = &report.configuration.pending_change {
+                let awaited = pending.members - pending.ready;
+                samples.of("state", "ready", pending.ready as f64);
+                samples.of("state", "awaited", awaited as f64);
+            }
+        },
+    },
+    ReplicaMetric {
+        name: "pentarchy_has_former_key",
+        kind: Gauge,
+        help: "1 until the key is erased by which it signed before the last change, otherwise 0.",
+        watch: "1 for long: whoever reads the disk finds that key.",
+        read: |report, samples| samples.one(f64::from(report.configuration.has_former_key)),
+    },
+    ReplicaMetric {
         name: "pentarchy_epoch",
         kind: Gauge,
         help: "Number of the membership.",

@@ -4,6 +4,7 @@ use crate::hosts::Parts;
 use crate::resp::Connection;
 use crate::support::{eventually, free_port, pentarchy, run, stderr, stdout, text};
 use pentarchy_protocols::EXAMPLES;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,13 +75,15 @@ impl Group {
         (stdout(&output) + &stderr(&output), output.status.code())
     }
 
-    /// The same, which works out.
-    fn alter(&self, words: &[&str]) {
-        let (said, code) = self.members(words);
-        assert!(code == Some(0) && said.contains("has begun"), "{said}");
+    /// What a replica says of itself.
+    fn report(&self, replica: usize) -> Value {
+        let (config, key) = (self.parts.file("cluster.toml"), self.parts.file("client.key"));
+        let output = run(&["status", "--json", "--config", text(&config), "--key", text(&key)]);
+        let status: Value = serde_json::from_slice(&output.stdout).expect("a status");
+        status["replicas"][replica].clone()
     }
 
-    /// The same while another client counts on, from there, and notices nothing.
+    /// The same, which works out, while another client counts on, from there, and notices nothing.
     fn alter_under_load(&self, words: &[&str], count: &mut u64) {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -122,11 +125,22 @@ fn machines_take_the_place_of_dead_ones(options: &[&str], forgets: bool) {
     goes_on(&group);
     group.kill(1);
     let keys = group.prepare("fourth");
-    group.join(4, &keys);
-    group.alter(&["replace", "1", text(&keys.join("card"))]);
-    goes_on(&group);
-
+    let (said, code) = group.members(&["replace", "1", text(&keys.join("card")), "--wait", "1"]);
+    assert!(code == Some(1) && said.contains("pending still") && said.contains(": 4"), "{said}");
     let client = group.parts.file("client.key");
+    eventually("all others are ready", || {
+        let pending = group.report(0)["pending_change"].clone();
+        pending == json!({ "number": 1, "members": 4, "ready": 3 })
+    });
+    goes_on(&group);
+    group.join(4, &keys);
+    eventually("the former keys are gone", || {
+        let replica = group.report(0);
+        replica["configuration_number"] == 1
+            && replica["pending_change"].is_null()
+            && replica["has_former_key"] == false
+    });
+    goes_on(&group);
     eventually("all are level, and the new one is one of them", || {
         group.parts.status(&client).1 == Some(0)
     });

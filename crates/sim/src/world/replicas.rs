@@ -203,9 +203,7 @@ impl World<'_> {
     pub(super) fn carry_out(&mut self, index: usize, mut acts: Vec<Act>) -> Verdict {
         let id = self.replicas[index].id;
         let faulty = self.replicas[index].adversary.is_some();
-        if faulty {
-            self.tell_whether_it_leads(index);
-        }
+        self.tell_whether_it_leads(index);
         let mut load = bounds::Load { acts: caused(&acts), ..bounds::Load::default() };
         let mut verdict = Ok(());
         let asks = acts.iter().any(|act| matches!(act, Act::Saw(seen) if seen.asks()));
@@ -270,6 +268,11 @@ impl World<'_> {
         self.look_whether_level(index);
         self.look_whether_to_strike(index, ended, stable);
         self.release(index);
+        self.look_where_it_stands(index, asks, load)
+    }
+
+    /// Whether a correct replica that did this stands where it may.
+    fn look_where_it_stands(&mut self, index: usize, asks: bool, load: bounds::Load) -> Verdict {
         let statuses = self.replicas[index].node.statuses();
         self.look_whether_it_moves_on(index, statuses.cores(), asks)?;
         self.look_whether_within_bounds(index, &statuses, load)
@@ -278,8 +281,9 @@ impl World<'_> {
     /// A faulty replica's host knows whether the core that it runs leads.
     fn tell_whether_it_leads(&mut self, index: usize) {
         let replica = &mut self.replicas[index];
-        let leads = replica.node.core().status().primary == replica.id;
-        replica.adversary.iter_mut().for_each(|adversary| adversary.leads(leads));
+        if let Some(adversary) = &mut replica.adversary {
+            adversary.leads(replica.node.core().status().primary == replica.id);
+        }
     }
 
     /// Whether a timer leads a correct replica on that is in no working view.

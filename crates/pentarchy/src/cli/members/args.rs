@@ -92,7 +92,7 @@ pub enum MembersCommand {
     #[command(after_help = "Example:\n  \
         pentarchy members appoint --add KEY --remove KEY --config cluster.toml \
         --admin-key a.key --admin-key b.key\n\n\
-        KEY is a public key: `prepare --administrator` prints one, and `list` shows those of today.\n\
+        KEY is a public key: `prepare --administrator` prints one, and `list` shows today's.\n\
         The members sign by new keys from then on, too.")]
     Appoint {
         /// Public key of somebody who is to be an administrator; several may be given
