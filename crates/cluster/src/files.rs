@@ -61,13 +61,31 @@ pub fn write_whole_with(
     mode: u32,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> Result<(), ConfigError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let unfinished = PathBuf::from(name);
+    let unfinished = unfinished(path);
     write_new_with(&unfinished, mode, write)?;
     place(&unfinished, path, |from, to| std::fs::hard_link(from, to))
         .and_then(|()| sync_directory_of(path))
         .map_err(|error| ConfigError::whole(path, format!("cannot write this file: {error}")))
+}
+
+/// Writes a file, or one that takes the place of an earlier one of this name: after a crash either
+/// is there as a whole. `mode` are its permission bits.
+///
+/// # Errors
+/// [`ConfigError`] naming the file.
+pub fn replace(path: &Path, mode: u32, contents: &[u8]) -> Result<(), ConfigError> {
+    let unfinished = unfinished(path);
+    write_new(&unfinished, mode, contents)?;
+    std::fs::rename(&unfinished, path)
+        .and_then(|()| sync_directory_of(path))
+        .map_err(|error| ConfigError::whole(path, format!("cannot write this file: {error}")))
+}
+
+/// The name of a file that is not yet written as a whole.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    PathBuf::from(name)
 }
 
 /// Gives a finished file its name, if nobody has it: by a link, which unlike a renaming takes

@@ -16,6 +16,7 @@
 
 pub mod administration;
 pub mod card;
+pub mod chain_file;
 pub mod cluster;
 pub mod config;
 pub mod data;

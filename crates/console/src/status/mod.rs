@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// The cluster's configuration, and what runs of it if `up` started it.
 pub fn cluster(file: Option<&Path>, data: &Path) -> Outcome<(ClusterConfig, Option<Running>)> {
     if let Some(path) = file {
-        return Ok((ClusterConfig::load(path)?, None));
+        return Ok((ClusterConfig::load_present(path)?, None));
     }
     let running = folder::running(data)?.ok_or_else(|| {
         Failure::Unwell(format!(
@@ -48,7 +48,8 @@ pub fn connect(config: &ClusterConfig, key: Option<&Path>) -> Outcome<Client> {
     node::connect(config, keys(key)?).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-fn keys(key: Option<&Path>) -> Outcome<KeyPair> {
+/// The key of a client that was given, or a new one.
+pub fn keys(key: Option<&Path>) -> Outcome<KeyPair> {
     match key {
         Some(path) => KeyPair::load(path).map_err(|error| Failure::Usage(error.to_string())),
         None => Ok(KeyPair::generate()),

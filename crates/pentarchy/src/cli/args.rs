@@ -1,6 +1,7 @@
 //! Every command and option, with its help text.
 
 use super::backup::args::{LogArgs, SnapshotArgs};
+use super::config::ConfigArgs;
 use super::counter::{CounterArgs, CounterChoice};
 use super::members::args::MembersArgs;
 use super::service::ReplicatedChoice;
@@ -62,6 +63,8 @@ pub enum Command {
     Top(TopArgs),
     /// Change a group while it runs, as its administrators
     Members(MembersArgs),
+    /// Export and check what has become of a group since its cluster.toml was written
+    Config(ConfigArgs),
     /// Save, check, compare and restore the state of a replica
     Snapshot(SnapshotArgs),
     /// Check and print the log of a replica

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Runs the command.
 pub fn run(args: &GatewayArgs) -> Outcome {
-    let config = ClusterConfig::load(&args.config)?;
+    let config = ClusterConfig::load_present(&args.config)?;
     descriptors::raise();
     let keys = KeyPair::load(&args.key).map_err(|error| Failure::Usage(error.to_string()))?;
     let stop = stop_signal(args.leash)?;

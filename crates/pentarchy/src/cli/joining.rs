@@ -5,6 +5,7 @@ use super::data_folder::{data_folder, usage};
 use super::listening::bind;
 use super::members::prepare;
 use pentarchy::KeyPair;
+use pentarchy::chain_file;
 use pentarchy::config::ClusterConfig;
 use pentarchy::following::Follower;
 use pentarchy::joining::{Joining, Progress};
@@ -63,6 +64,7 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
     let signing = SigningKeys::open(&args.keys.join("signing"), keys.clone());
     let signing = signing.map_err(|error| bad(&error))?;
     let life = life(&args.keys).map_err(|error| bad(&error))?;
+    let config = config.follow_file(&chain_file::beside(&args.config))?;
     let mut joining = Joining::new(config, keys, signing, life).map_err(usage)?;
     let mut before = None;
     loop {

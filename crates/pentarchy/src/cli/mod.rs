@@ -4,6 +4,7 @@
 mod args;
 mod backup;
 mod barrier;
+mod config;
 mod counter;
 mod data_folder;
 mod demo;
@@ -58,6 +59,7 @@ fn run_command(cli: Cli) -> Outcome {
         Command::Status(args) => status::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Members(args) => members::run(&args),
+        Command::Config(args) => config::run(&args),
         Command::Snapshot(args) => backup::run_snapshot(&args),
         Command::Log(args) => backup::run_log(&args),
         Command::Sim(args) => sim::run(&args),

@@ -2,6 +2,7 @@
 
 use super::args::StatusArgs;
 use super::show;
+use pentarchy::config::ClusterConfig;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
 use pentarchy_console::status::{ask, cluster, connect, present};
@@ -16,22 +17,35 @@ pub fn run(args: &StatusArgs) -> Outcome {
     let (config, running) = cluster(args.config.as_deref(), &args.data)?;
     let config = present(config, args.key.as_deref())?;
     let client = connect(&config, args.key.as_deref())?;
+    // Whoever has all replicas on one machine has the key there, too.
+    let warning = if running.is_none() { warning(&config) } else { "" };
     loop {
         let mut report = ask(&config, &client);
         if let Some(running) = &running {
             report.locate(running);
         }
         if !args.watch {
-            say(&if args.json { report.to_json_pretty() } else { show::table(&report) });
+            say(&if args.json { report.to_json_pretty() } else { show::table(&report) + warning });
             return if report.level { Ok(()) } else { Err(Failure::NotWell) };
         }
         if args.json {
             say(&report.to_json_line());
         } else {
             let clear = if std::io::stdout().is_terminal() { "\x1b[2J\x1b[H" } else { "" };
-            say(&format!("{clear}{}", show::table(&report)));
+            say(&format!("{clear}{}{warning}", show::table(&report)));
         }
         std::thread::sleep(PERIOD);
+    }
+}
+
+/// What an operator should know of the group's administrators.
+fn warning(config: &ClusterConfig) -> &'static str {
+    match config.membership().administrators().count() {
+        1 => {
+            "\n\nThere is one administrator: if that key is lost, nobody can change this group. \
+             See pentarchy members appoint --help"
+        }
+        _ => "",
     }
 }
 

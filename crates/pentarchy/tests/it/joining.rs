@@ -144,6 +144,8 @@ fn machines_take_the_place_of_dead_ones(options: &[&str], forgets: bool) {
     eventually("all are level, and the new one is one of them", || {
         group.parts.status(&client).1 == Some(0)
     });
+    let (said, _) = group.parts.status(&client);
+    assert!(said.contains("There is one administrator"), "{said}");
     // It is started again. If it has forgotten what it said, the group has to admit it.
     group.kill(4);
     goes_on(&group);
@@ -197,6 +199,69 @@ fn a_group_grows_to_tolerate_two_faults_and_shrinks() {
     assert!(ended.success(), "the group goes on without it: {ended}");
     group.kill(1);
     goes_on(&group, &mut connection, &mut count);
+}
+
+/// None of the addresses in a client's file is a member's, but the file beside it leads there.
+#[test]
+fn what_was_exported_leads_to_a_group_that_is_elsewhere() {
+    let mut group = Group::start(&["--durability", "memory", "--open"]);
+    let config = group.parts.file("cluster.toml");
+    let commands = |command: &str, config: &Path| {
+        let output = run(&["config", command, "--config", text(config)]);
+        (stdout(&output) + &stderr(&output), output.status.code())
+    };
+    let (said, code) = commands("export", &config);
+    assert!(code == Some(0) && said.contains("nothing to write"), "{said}");
+    let chain = group.parts.file("cluster.chain");
+    assert!(!chain.exists());
+    for number in 1..=2 {
+        let (said, code) = group.members(&["refresh"]);
+        assert!(code == Some(0), "{said}");
+        let (said, code) = commands("export", &config);
+        assert!(code == Some(0) && said.contains(&format!("configuration {number}.")), "{said}");
+    }
+    let (said, code) = commands("check", &config);
+    assert!(code == Some(0) && said.contains("configuration 2:"), "{said}");
+
+    // Addresses of the first configuration are each host's own affair.
+    let written = std::fs::read_to_string(&config).expect("a configuration");
+    let elsewhere = group.parts.file("elsewhere.toml");
+    let mut lines: Vec<_> = written.lines().map(str::to_owned).collect();
+    let addresses = lines.iter_mut().filter(|line| line.contains("localhost:"));
+    let moved = addresses.map(|line| *line = format!("address = \"localhost:{}\"", free_port()));
+    assert_eq!(moved.count(), 4);
+    std::fs::write(&elsewhere, lines.join("\n")).expect("it is ours");
+    let status = || run(&["status", "--config", text(&elsewhere)]);
+    let lost = status();
+    assert_eq!(lost.status.code(), Some(1), "{}", stdout(&lost));
+    let (said, code) = commands("export", &elsewhere);
+    assert!(code == Some(1) && said.contains("0 replicas answer"), "{said}");
+    let beside = group.parts.file("elsewhere.chain");
+    std::fs::copy(&chain, &beside).expect("it is there");
+    let found = status();
+    assert_eq!(found.status.code(), Some(0), "{}", stdout(&found));
+    let port = free_port();
+    let key = group.parts.file("client.key");
+    let listen = format!("127.0.0.1:{port}");
+    group.parts.start(&[
+        "gateway",
+        "--config",
+        text(&elsewhere),
+        "--key",
+        text(&key),
+        "--listen",
+        &listen,
+    ]);
+    eventually("the gateway listens", || std::net::TcpStream::connect(&listen).is_ok());
+    assert_eq!(group.count(&mut Connection::open(port)), 1);
+
+    let links = std::fs::read_to_string(&beside).expect("text");
+    let damaged = [links.replacen("\n0", "\n1", 1), links.replacen('\n', "\nno link\n", 1)];
+    for (text, place) in damaged.iter().zip(["elsewhere.chain", "elsewhere.chain:2:1"]) {
+        std::fs::write(&beside, text).expect("it is ours");
+        let (said, code) = commands("check", &elsewhere);
+        assert!(code == Some(2) && said.contains(place), "{said}");
+    }
 }
 
 #[test]

@@ -262,6 +262,8 @@ fn others_become_administrators() {
     assert!(code != Some(0), "whoever finds the lost key learns nothing: {said}");
     let (said, code) = asks(&[4], &["list"]);
     assert!(code == Some(0) && said.contains(&new) && !said.contains(&lost), "{said}");
+    let (said, _) = parts.status(&parts.file("client.key"));
+    assert!(!said.contains("one administrator"), "{said}");
     let (said, code) = asks(&[4, 1], &["refresh"]);
     assert!(code == Some(0) && said.contains("configuration 2 has begun"), "{said}");
 }

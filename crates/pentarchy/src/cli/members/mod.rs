@@ -2,7 +2,7 @@
 
 pub mod args;
 pub mod prepare;
-mod showing;
+pub mod showing;
 
 use args::{Altering, Asked, MembersArgs, MembersCommand, Proposing};
 use pentarchy::KeyPair;

@@ -19,9 +19,8 @@ pub fn waits_for(pending: &Awaiting) -> String {
     }
 }
 
-/// What `list` prints for people.
-pub fn list(shown: &Shown) -> String {
-    let configuration = &shown.configuration;
+/// The members, for people.
+pub fn table_of(configuration: &Configuration) -> String {
     let mut table = pentarchy_console::table::new(&["member", "address", "identity", "signs by"]);
     for member in &configuration.members {
         table.add_row([
@@ -31,6 +30,12 @@ pub fn list(shown: &Shown) -> String {
             hex::encode(&member.signing[..4]),
         ]);
     }
+    pentarchy_console::table::text(&table)
+}
+
+/// What `list` prints for people.
+pub fn list(shown: &Shown) -> String {
+    let configuration = &shown.configuration;
     let administrators = &configuration.administrators;
     let mut text = format!(
         "configuration {}, epoch {}: {} with f = {}; {} of {} administrators together change it\
@@ -41,7 +46,7 @@ pub fn list(shown: &Shown) -> String {
         configuration.f,
         administrators.threshold,
         administrators.keys.len(),
-        pentarchy_console::table::text(&table),
+        table_of(configuration),
     );
     for key in &administrators.keys {
         text += &format!("\nadministrator {}", hex::encode(key));

@@ -1,0 +1,72 @@
+//! The file beside `cluster.toml` in which operators keep what has become of the group since: the
+//! proofs with which its configurations ended. Replicas tell clients the same, as long as one of
+//! the addresses in `cluster.toml` is a member's; with the file nobody depends on that.
+//!
+//! It has a link in each line, in hexadecimal digits, from the first one on. Nobody need trust who
+//! wrote it.
+
+use crate::config::ClusterConfig;
+use crate::error::ConfigError;
+use crate::files;
+use pentarchy_core::epochs::Proof;
+use pentarchy_core::wire::Wire as _;
+use std::path::{Path, PathBuf};
+
+/// The first line.
+const HEAD: &str = "# How this group's configurations ended; see pentarchy config --help\n";
+
+/// No larger file is read.
+const CHAIN_FILE_BYTES_MAX: u64 = 128 << 20;
+
+/// Where that file is, if the configuration is in this one.
+#[must_use]
+pub fn beside(config: &Path) -> PathBuf {
+    config.with_extension("chain")
+}
+
+impl ClusterConfig {
+    /// Reads a file, and follows the proofs in the one [beside](beside) it, if there is one. For
+    /// clients and whoever else connects to the group; a replica has its own from its data folder.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with line and column where there are any.
+    pub fn load_present(path: &Path) -> Result<Self, ConfigError> {
+        Self::load(path)?.follow_file(&beside(path))
+    }
+
+    /// Follows the proofs in a file. If there is none, the group stays as it is.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the file cannot be read, or the proofs lead nowhere.
+    pub fn follow_file(self, path: &Path) -> Result<Self, ConfigError> {
+        if !path.exists() {
+            return Ok(self);
+        }
+        let text = files::read_bounded(path, CHAIN_FILE_BYTES_MAX)?;
+        let lines = (1..).zip(text.lines().map(str::trim));
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let link = |(number, line): (usize, &str)| {
+            let bytes = hex::decode(line).ok();
+            let link = bytes.and_then(|bytes| Proof::from_bytes(&bytes.into()).ok());
+            link.ok_or_else(|| ConfigError {
+                path: path.to_path_buf(),
+                place: Some((number, 1)),
+                message: "this is no link: it was damaged, or another version wrote it".to_owned(),
+            })
+        };
+        let links = lines.map(link).collect::<Result<Vec<_>, _>>()?;
+        self.follow(&links).map_err(|error| ConfigError::whole(path, error.to_string()))
+    }
+
+    /// Writes how the group came from the configuration in its file to this one. Takes the place of
+    /// an earlier such file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] naming the file.
+    pub fn write_chain(&self, path: &Path) -> Result<(), ConfigError> {
+        let links = self.later.iter().flat_map(|later| &later.links);
+        let lines = links.map(|link| hex::encode(link.to_bytes()) + "\n");
+        let text: String = std::iter::once(HEAD.to_owned()).chain(lines).collect();
+        files::replace(path, 0o644, text.as_bytes())
+    }
+}

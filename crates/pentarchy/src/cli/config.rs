@@ -1,0 +1,123 @@
+//! `config`: what has become of a group since its `cluster.toml` was written.
+
+use super::members::showing::table_of;
+use clap::{Args, Subcommand};
+use pentarchy::chain_file;
+use pentarchy::config::ClusterConfig;
+use pentarchy::following::Follower;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::say;
+use pentarchy_console::status::keys;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// `config`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pentarchy config export --config cluster.toml\n  \
+    pentarchy config check --config cluster.toml\n\n\
+    cluster.toml describes the group as it began. Clients, and machines that join, learn from its\n\
+    replicas what has become of it since. `export` writes that into a file beside it,\n\
+    cluster.chain, which they read first: so they find the group also when all members have\n\
+    other addresses.")]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Subcommand)]
+enum ConfigCommand {
+    /// Write how the group has changed into a file beside cluster.toml
+    #[command(after_help = "Example:\n  \
+        pentarchy config export --config cluster.toml --key client.key")]
+    Export {
+        /// The cluster's public configuration
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// A client key; needed where only listed clients are admitted
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+    },
+    /// Check cluster.toml and the file beside it, and show the group that they describe
+    #[command(after_help = "Example:\n  pentarchy config check --config cluster.toml --json")]
+    Check {
+        /// The cluster's public configuration
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the command.
+pub fn run(args: &ConfigArgs) -> Outcome {
+    match &args.command {
+        ConfigCommand::Export { config, key } => export(config, key.as_deref()),
+        ConfigCommand::Check { config, json } => check(config, *json),
+    }
+}
+
+fn export(path: &Path, key: Option<&Path>) -> Outcome {
+    let config = present(ClusterConfig::load_present(path)?, key)?;
+    let number = config.number();
+    if number == 0 {
+        say("the group is as its file describes it: nothing to write");
+        return Ok(());
+    }
+    let chain = chain_file::beside(path);
+    config.write_chain(&chain)?;
+    say(&format!(
+        "wrote {}: the group is in configuration {number}. Copy it along with {}",
+        chain.display(),
+        path.display()
+    ));
+    Ok(())
+}
+
+/// The group as it is now, as one of so many replicas knows it that not all of them can lie.
+fn present(config: ClusterConfig, key: Option<&Path>) -> Outcome<ClusterConfig> {
+    let usage = |error: &dyn std::error::Error| Failure::Usage(error.to_string());
+    let mut follower = Follower::new(config, keys(key)?).map_err(|error| usage(&error))?;
+    loop {
+        let number = follower.config().number();
+        let said = follower.ask().map_err(|error| usage(&error))?;
+        if follower.config().number() > number {
+            continue;
+        }
+        let (answer, needed) = (said.len(), follower.config().f + 1);
+        if answer < needed {
+            return Err(Failure::Unwell(format!(
+                "{answer} replicas answer, and the group may have changed without them: at least \
+                 {needed} are needed. A group that lists its clients answers them only: --key"
+            )));
+        }
+        return Ok(follower.config().clone());
+    }
+}
+
+fn check(path: &Path, is_json: bool) -> Outcome {
+    let config = ClusterConfig::load_present(path)?;
+    let configuration = config.configuration();
+    let digest = hex::encode(configuration.digest().0);
+    let group = hex::encode(configuration.group.0);
+    say(&if is_json {
+        json!({
+            "group": group,
+            "configuration": config.number(),
+            "digest": digest,
+            "protocol": configuration.protocol,
+            "f": configuration.f,
+            "members": configuration.members.len(),
+        })
+        .to_string()
+    } else {
+        format!(
+            "group {group}\nconfiguration {}: {} with f = {}\ndigest {digest}\n\n{}",
+            config.number(),
+            configuration.protocol,
+            configuration.f,
+            table_of(&configuration)
+        )
+    });
+    Ok(())
+}
