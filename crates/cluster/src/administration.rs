@@ -48,6 +48,12 @@ impl Administrator {
         Ok(Self { client, addresses })
     }
 
+    /// Whether the configuration that a change makes has this administrator.
+    #[must_use]
+    pub fn stays(&self, change: &Change) -> bool {
+        change.next.administrators.keys.contains(&self.client.id().0)
+    }
+
     fn ask(&self, petition: &Petition, limit: Duration) -> Result<Vec<u8>, RequestError> {
         self.client.submit(petition.to_bytes()).wait_timeout(limit).map(|answer| answer.to_vec())
     }
@@ -238,7 +244,8 @@ pub struct Appointment<'a> {
     pub joins: &'a [[u8; 32]],
     /// Of those who are to be none any more.
     pub leaves: &'a [[u8; 32]],
-    /// How many have to agree from then on; more than half of them, if it is none.
+    /// How many have to agree from then on. If it is none, more than half of them where that was so
+    /// before, otherwise as many as before.
     pub threshold: Option<u8>,
 }
 
@@ -258,7 +265,7 @@ pub enum CannotAppoint {
     #[error("a group without administrators can never be changed again: at least one has to stay")]
     Nobody,
     /// No group can be like that.
-    #[error("no group can be like that: {0}")]
+    #[error("no group can be like that: {0}; --agree says how many have to agree")]
     Bad(BadConfiguration),
 }
 
@@ -289,8 +296,11 @@ pub fn appoint(
     if keys.is_empty() {
         return Err(CannotAppoint::Nobody);
     }
+    let before = &shown.configuration.administrators;
+    let was_majority = *before == Administrators::by_majority(before.keys.clone());
     let by_majority = Administrators::by_majority(keys);
-    let threshold = wanted.threshold.unwrap_or(by_majority.threshold);
+    let usual = if was_majority { by_majority.threshold } else { before.threshold };
+    let threshold = wanted.threshold.unwrap_or(usual);
     change.next.administrators = Administrators { threshold, ..by_majority };
     change.next.check().map_err(CannotAppoint::Bad)?;
     Ok(change)

@@ -2,8 +2,10 @@
 //! proofs with which its configurations ended. Replicas tell clients the same, as long as one of
 //! the addresses in `cluster.toml` is a member's; with the file nobody depends on that.
 //!
-//! It has a link in each line, in hexadecimal digits, from the first one on. Nobody need trust who
-//! wrote it.
+//! It has a link in each line, in hexadecimal digits, from the first one on. Whoever wrote it need
+//! not be trusted: members signed the links. But members of the first configuration signed by their
+//! identity keys, which they still have, so whoever has the disks of `f + 1` of them can make up
+//! another group.
 
 use crate::config::ClusterConfig;
 use crate::error::ConfigError;
@@ -15,8 +17,11 @@ use std::path::{Path, PathBuf};
 /// The first line.
 const HEAD: &str = "# How this group's configurations ended; see pentarchy config --help\n";
 
-/// No larger file is read.
-const CHAIN_FILE_BYTES_MAX: u64 = 128 << 20;
+/// No larger file is read: the longest chain of the largest group, in hexadecimal digits.
+const CHAIN_FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// What to do about a file of no use.
+const REMEDY: &str = "remove the file, and write it anew: pentarchy config export";
 
 /// Where that file is, if the configuration is in this one.
 #[must_use]
@@ -39,7 +44,7 @@ impl ClusterConfig {
     /// # Errors
     /// [`ConfigError`] if the file cannot be read, or the proofs lead nowhere.
     pub fn follow_file(self, path: &Path) -> Result<Self, ConfigError> {
-        if !path.exists() {
+        if let Ok(false) = path.try_exists() {
             return Ok(self);
         }
         let text = files::read_bounded(path, CHAIN_FILE_BYTES_MAX)?;
@@ -51,11 +56,12 @@ impl ClusterConfig {
             link.ok_or_else(|| ConfigError {
                 path: path.to_path_buf(),
                 place: Some((number, 1)),
-                message: "this is no link: it was damaged, or another version wrote it".to_owned(),
+                message: format!("no link, or one that another version wrote: {REMEDY}"),
             })
         };
         let links = lines.map(link).collect::<Result<Vec<_>, _>>()?;
-        self.follow(&links).map_err(|error| ConfigError::whole(path, error.to_string()))
+        self.follow(&links)
+            .map_err(|error| ConfigError::whole(path, format!("{error} of this group: {REMEDY}")))
     }
 
     /// Writes how the group came from the configuration in its file to this one. Takes the place of

@@ -75,10 +75,15 @@ pub fn write_whole_with(
 /// [`ConfigError`] naming the file.
 pub fn replace(path: &Path, mode: u32, contents: &[u8]) -> Result<(), ConfigError> {
     let unfinished = unfinished(path);
+    // One that a crash left: no process of this number is writing it now.
+    let _ = std::fs::remove_file(&unfinished);
     write_new(&unfinished, mode, contents)?;
-    std::fs::rename(&unfinished, path)
-        .and_then(|()| sync_directory_of(path))
-        .map_err(|error| ConfigError::whole(path, format!("cannot write this file: {error}")))
+    let placed = std::fs::rename(&unfinished, path).and_then(|()| sync_directory_of(path));
+    placed.map_err(|error| {
+        // Best effort: the error that matters is the first one.
+        let _ = std::fs::remove_file(&unfinished);
+        ConfigError::whole(path, format!("cannot write this file: {error}"))
+    })
 }
 
 /// The name of a file that is not yet written as a whole.

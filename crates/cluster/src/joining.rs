@@ -75,14 +75,17 @@ impl Joining {
     /// [`StartError`] as for [`Follower::ask`], and if it cannot write the key by which it is to
     /// sign.
     pub fn go_on(&mut self) -> Result<Progress, StartError> {
+        let before = self.follower.config().number();
         let said = self.follower.ask()?;
         let membership = self.follower.config().membership();
+        let quorum = membership.quorums().weak();
+        // What a file says may be long over: the group has to say it.
+        let is_known = self.follower.config().number() > before || said.len() >= quorum;
+        if !is_known {
+            return Ok(Progress::Unanswered);
+        }
         if let Some(place) = membership.member(&self.keys.client_id()) {
             return Ok(Progress::Member(Box::new(self.follower.config().clone()), place));
-        }
-        let quorum = membership.quorums().weak();
-        if said.len() < quorum {
-            return Ok(Progress::Unanswered);
         }
         let Some((epoch, change)) = self.invitation(&said, quorum) else {
             return Ok(Progress::NotInvited);

@@ -362,6 +362,12 @@ pub fn is_accepted(answer: &[u8]) -> bool {
     Answer::ALL.iter().any(|accepted| accepted.text().as_bytes() == answer)
 }
 
+/// Whether a group that answers this to a proposal waits for members to be ready for it.
+#[must_use]
+pub fn is_pending(answer: &[u8]) -> bool {
+    answer == Answer::Pending.text().as_bytes()
+}
+
 impl Admission {
     /// The operation of a request that asks for it.
     #[must_use]

@@ -149,6 +149,12 @@ impl SigningKeys {
         self.erase(&|made| made.is_former)
     }
 
+    /// Whether one of those is still there.
+    #[must_use]
+    pub fn has_former(&self) -> bool {
+        self.others.iter().any(|made| made.is_former)
+    }
+
     fn erase(&mut self, goes: &dyn Fn(&Made) -> bool) -> io::Result<()> {
         if let Some(folder) = &self.folder {
             for made in self.others.iter().filter(|made| goes(made)) {

@@ -62,6 +62,11 @@ pub trait EpochFactory: Send {
     /// Keys of configurations before the present one are to be erased.
     fn erase_former_keys(&mut self) {}
 
+    /// Whether one of those is still there.
+    fn has_former_keys(&self) -> bool {
+        false
+    }
+
     /// What was made for changes that are void can go.
     fn forget_prepared(&mut self, is_void: &dyn Fn(&Change) -> bool) {
         let _ = is_void;

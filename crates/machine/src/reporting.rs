@@ -147,7 +147,7 @@ impl<D: Disk> Machine<'_, D> {
             digest: hex(&membership.configuration.0),
             number: membership.stated.as_ref().map_or(0, |stated| stated.number),
             pending_change: self.pending_change(),
-            has_former_key: self.epoch_manager.has_former_keys,
+            has_former_key: self.epoch_manager.factory.has_former_keys(),
         }
     }
 

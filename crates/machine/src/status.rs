@@ -157,7 +157,8 @@ pub struct ConfigurationReport {
     pub number: u64,
     /// The change that is pending, if one is.
     pub pending_change: Option<PendingReport>,
-    /// Whether this replica still has the key by which it signed before the last change.
+    /// Whether this replica still has a key by which it signed before the last change, beside its
+    /// identity key.
     pub has_former_key: bool,
 }
 

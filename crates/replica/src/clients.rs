@@ -40,6 +40,11 @@ impl Clients {
         self.clients.get(id).map(|client| client.token)
     }
 
+    /// The clients that are connected, and the tokens of their connections.
+    pub fn connected(&self) -> impl Iterator<Item = (&ClientId, usize)> {
+        self.clients.iter().map(|(id, client)| (id, client.token))
+    }
+
     /// Takes note that a client is connected; gives the token of the connection that this one
     /// replaces.
     pub fn up(&mut self, id: ClientId, token: usize, now_ms: u64) -> Option<usize> {

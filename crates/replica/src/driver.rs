@@ -80,7 +80,7 @@ impl Driver for SocketDriver {
         self.network.begin_configuration(membership, self.now_ms);
     }
     fn on_governing(&mut self, clients: BTreeSet<ClientId>) {
-        self.network.governing = clients;
+        self.network.let_in(clients, self.now_ms);
     }
     fn peer_queued_bytes(&self, peer: MemberId) -> usize {
         self.network.peer_queued_bytes(peer)

@@ -15,7 +15,7 @@ use pentarchy_core::change::Change;
 use pentarchy_core::counter::{Counter, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
-use pentarchy_core::ids::{ClientId, MemberId, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{MemberId, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{BadMembership, Life, Membership};
 use pentarchy_core::protocol::{BadRecord, Memory, Rules, Setup, Tuning};
 use pentarchy_core::service::Service;
@@ -552,6 +552,10 @@ impl EpochFactory for Epochs {
         self.report_erasing(erased);
     }
 
+    fn has_former_keys(&self) -> bool {
+        self.signing.lock().has_former()
+    }
+
     fn forget_prepared(&mut self, is_void: &dyn Fn(&Change) -> bool) {
         if self.is_pausing() {
             return;
@@ -568,13 +572,11 @@ impl EpochFactory for Epochs {
     }
 }
 
+/// Whom replicas let in beside members and administrators, who change with the group.
 fn access(config: &ClusterConfig) -> Access {
     match &config.admission {
         Admission::Open => Access::Open,
-        Admission::Only(clients) => {
-            let administrators = config.administrators.keys.iter().copied().map(ClientId);
-            Access::Listed(clients.iter().copied().chain(administrators).collect())
-        }
+        Admission::Only(clients) => Access::Listed(clients.iter().copied().collect()),
     }
 }
 

@@ -10,6 +10,10 @@ use pentarchy_console::say;
 use pentarchy_console::status::keys;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long replicas may take to answer.
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// `config`.
 #[derive(Args)]
@@ -17,8 +21,8 @@ use std::path::{Path, PathBuf};
     pentarchy config check --config cluster.toml\n\n\
     cluster.toml describes the group as it began. Clients, and machines that join, learn from its\n\
     replicas what has become of it since. `export` writes that into a file beside it,\n\
-    cluster.chain, which they read first: so they find the group also when all members have\n\
-    other addresses.")]
+    cluster.chain. gateway, status, top, members and replica --join read it first: so they find\n\
+    the group also when all members have other addresses.")]
 pub struct ConfigArgs {
     #[command(subcommand)]
     command: ConfigCommand,
@@ -78,6 +82,7 @@ fn export(path: &Path, key: Option<&Path>) -> Outcome {
 fn present(config: ClusterConfig, key: Option<&Path>) -> Outcome<ClusterConfig> {
     let usage = |error: &dyn std::error::Error| Failure::Usage(error.to_string());
     let mut follower = Follower::new(config, keys(key)?).map_err(|error| usage(&error))?;
+    let begun = Instant::now();
     loop {
         let number = follower.config().number();
         let said = follower.ask().map_err(|error| usage(&error))?;
@@ -85,6 +90,9 @@ fn present(config: ClusterConfig, key: Option<&Path>) -> Outcome<ClusterConfig> 
             continue;
         }
         let (answer, needed) = (said.len(), follower.config().f + 1);
+        if answer < needed && begun.elapsed() < LIMIT {
+            continue;
+        }
         if answer < needed {
             return Err(Failure::Unwell(format!(
                 "{answer} replicas answer, and the group may have changed without them: at least \

@@ -6,6 +6,7 @@ use pentarchy::config::ClusterConfig;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
 use pentarchy_console::status::{ask, cluster, connect, present};
+use pentarchy_core::configuration::Administrators;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
@@ -18,14 +19,14 @@ pub fn run(args: &StatusArgs) -> Outcome {
     let config = present(config, args.key.as_deref())?;
     let client = connect(&config, args.key.as_deref())?;
     // Whoever has all replicas on one machine has the key there, too.
-    let warning = if running.is_none() { warning(&config) } else { "" };
+    let warning = if running.is_none() { warning(&config) } else { String::new() };
     loop {
         let mut report = ask(&config, &client);
         if let Some(running) = &running {
             report.locate(running);
         }
         if !args.watch {
-            say(&if args.json { report.to_json_pretty() } else { show::table(&report) + warning });
+            say(&if args.json { report.to_json_pretty() } else { show::table(&report) + &warning });
             return if report.level { Ok(()) } else { Err(Failure::NotWell) };
         }
         if args.json {
@@ -39,14 +40,16 @@ pub fn run(args: &StatusArgs) -> Outcome {
 }
 
 /// What an operator should know of the group's administrators.
-fn warning(config: &ClusterConfig) -> &'static str {
-    match config.membership().administrators().count() {
-        1 => {
-            "\n\nThere is one administrator: if that key is lost, nobody can change this group. \
-             See pentarchy members appoint --help"
-        }
-        _ => "",
+fn warning(config: &ClusterConfig) -> String {
+    let Administrators { threshold, keys } = config.configuration().administrators;
+    if keys.is_empty() || usize::from(threshold) < keys.len() {
+        return String::new();
     }
+    let who = match threshold {
+        1 => "There is one administrator: if that key".to_owned(),
+        all => format!("All {all} administrators have to agree: if one of their keys"),
+    };
+    format!("\n\n{who} is lost, nobody can change this group. See pentarchy members appoint --help")
 }
 
 #[cfg(test)]

@@ -71,7 +71,8 @@ pub const METRICS: &[ReplicaMetric] = &[
         name: "pentarchy_pending_change_members",
         kind: Gauge,
         help: "Members of the configuration that is pending, by `state`: `ready` or `awaited`.",
-        watch: "`awaited` that stays above 0: `pentarchy members list` names the members.",
+        watch: "`awaited` that stays above 0: `pentarchy members list` names the members. A change \
+            that has expired counts until the group orders something.",
         read: |report, samples| {
             if let Some(pending) = &report.configuration.pending_change {
                 let awaited = pending.members - pending.ready;
@@ -83,8 +84,9 @@ pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_has_former_key",
         kind: Gauge,
-        help: "1 until the key is erased by which it signed before the last change, otherwise 0.",
-        watch: "1 for long: whoever reads the disk finds that key.",
+        help: "1 until the key is erased by which it signed before the last change, otherwise 0. \
+            The identity key, by which it signed at first, stays.",
+        watch: "1 for long: whoever reads the disk finds that key, and the log says why.",
         read: |report, samples| samples.one(f64::from(report.configuration.has_former_key)),
     },
     ReplicaMetric {

@@ -1,6 +1,7 @@
 //! A group that changes while it runs: its members sign by new keys, and clients go on.
 
 use crate::durable::status;
+use crate::hosts::Parts;
 use crate::support::{Cluster, PATIENCE, eventually, free_port, run, stderr, stdout, text};
 use pentarchy::administration::{Administrator, refresh};
 use pentarchy::services::kv::{Command, Kv, STATE_BYTES_DEFAULT};
@@ -167,7 +168,7 @@ fn an_operator_renews_the_keys_of_a_group_that_runs() {
 
 #[test]
 fn more_than_half_of_the_administrators_are_needed() {
-    let mut parts = crate::hosts::Parts::init_with(&["--open", "--administrators", "3"]);
+    let mut parts = Parts::init_with(&["--open", "--administrators", "3"]);
     (0..3).for_each(|id| parts.start_replica(id));
     let config = parts.file("cluster.toml");
     let asks = |key: &str, words: &[&str]| {
@@ -205,24 +206,27 @@ fn more_than_half_of_the_administrators_are_needed() {
     assert!(said.contains(&elsewhere), "{said}");
 }
 
+/// What these administrators do, each with a key from the group's folder.
+fn asks(parts: &Parts, keys: &[u8], words: &[&str]) -> (String, Option<i32>) {
+    let config = parts.file("cluster.toml");
+    let files: Vec<_> = keys.iter().map(|key| parts.file(&format!("admin-{key}.key"))).collect();
+    let keys: Vec<_> = files.iter().flat_map(|file| ["--admin-key", text(file)]).collect();
+    let output = run(&[&["members"], words, &["--config", text(&config)], &keys[..]].concat());
+    (stdout(&output) + &stderr(&output), output.status.code())
+}
+
+fn public(key: &Path) -> String {
+    hex::encode(KeyPair::load(key).expect("a key").public())
+}
+
 /// One administrator's key is lost, and somebody else becomes one in a group that lists its
 /// clients.
 #[test]
 fn others_become_administrators() {
-    let mut parts = crate::hosts::Parts::init_with(&["--administrators", "3"]);
+    let mut parts = Parts::init_with(&["--administrators", "3"]);
     (0..3).for_each(|id| parts.start_replica(id));
-    let config = parts.file("cluster.toml");
-    let asks = |keys: &[u8], words: &[&str]| {
-        let files: Vec<_> =
-            keys.iter().map(|key| parts.file(&format!("admin-{key}.key"))).collect();
-        let keys: Vec<_> = files.iter().flat_map(|file| ["--admin-key", text(file)]).collect();
-        let output = run(&[&["members"], words, &["--config", text(&config)], &keys[..]].concat());
-        (stdout(&output) + &stderr(&output), output.status.code())
-    };
-    let public = |key| {
-        let pair = KeyPair::load(&parts.file(key)).expect("a key");
-        hex::encode(pair.public())
-    };
+    let asks = |keys: &[u8], words: &[&str]| asks(&parts, keys, words);
+    let public = |key| public(&parts.file(key));
     let file = parts.file("admin-4.key");
     let prepared = run(&["members", "prepare", "--administrator", "--out", text(&file)]);
     let (new, lost) = (public("admin-4.key"), public("admin-3.key"));
@@ -252,7 +256,9 @@ fn others_become_administrators() {
     for part in [format!("administrator {lost} leaves"), format!("administrator {new} joins")] {
         assert!(said.contains(&part), "{said}");
     }
-    assert!(said.contains("2 of 3 administrators agree"), "{said}");
+    assert!(said.contains("2 of 3 administrators have to agree"), "{said}");
+    let reads = |key: &str| parts.status(&parts.file(key)).1;
+    assert_eq!(reads("admin-3.key"), Some(0));
     let (_, change) = said.split_once("propose ").expect("a digest");
     let (change, _) = change.split_once(": ").expect("what it alters");
     let (said, code) = asks(&[2], &["approve", change]);
@@ -260,12 +266,38 @@ fn others_become_administrators() {
 
     let (said, code) = asks(&[3], &["list"]);
     assert!(code != Some(0), "whoever finds the lost key learns nothing: {said}");
+    assert_eq!(reads("admin-3.key"), Some(1));
     let (said, code) = asks(&[4], &["list"]);
     assert!(code == Some(0) && said.contains(&new) && !said.contains(&lost), "{said}");
     let (said, _) = parts.status(&parts.file("client.key"));
     assert!(!said.contains("one administrator"), "{said}");
     let (said, code) = asks(&[4, 1], &["refresh"]);
     assert!(code == Some(0) && said.contains("configuration 2 has begun"), "{said}");
+    // All of them have to agree, which lasts when one is replaced.
+    let (said, code) = asks(&[4, 1], &["appoint", "--agree", "3"]);
+    assert!(code == Some(0) && said.contains("configuration 3 has begun"), "{said}");
+    let (said, _) = parts.status(&parts.file("client.key"));
+    assert!(said.contains("All 3 administrators have to agree"), "{said}");
+    let all = [1, 2, 4];
+    let (said, code) = asks(&all, &["appoint", "--add", &lost, "--remove", &public("admin-1.key")]);
+    assert!(code == Some(0) && said.contains("configuration 4 has begun"), "{said}");
+    let (said, _) = asks(&[3], &["list"]);
+    assert!(said.contains("3 of 3 administrators"), "{said}");
+}
+
+/// The only administrator hands over to another one.
+#[test]
+fn whoever_is_no_administrator_any_more_hears_that_the_change_has_begun() {
+    let mut parts = Parts::init_with(&["--open", "--administrators", "1"]);
+    (0..3).for_each(|id| parts.start_replica(id));
+    let new = parts.file("admin-2.key");
+    let key = stdout(&run(&["members", "prepare", "--administrator", "--out", text(&new)]));
+    let former = public(&parts.file("admin-1.key"));
+    let words = ["appoint", "--add", key.trim(), "--remove", &former];
+    let (said, code) = asks(&parts, &[1], &words);
+    assert!(code == Some(0) && said.contains("without these administrators"), "{said}");
+    let (said, code) = asks(&parts, &[2], &["list"]);
+    assert!(code == Some(0) && said.contains("configuration 1,"), "{said}");
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub struct Network {
     identity: Identity,
     access: Access,
     /// Who is let in besides, to have a say in the group.
-    pub governing: BTreeSet<ClientId>,
+    governing: BTreeSet<ClientId>,
     limits: HostLimits,
     links: Links,
     pub peers: Peers,

@@ -13,6 +13,7 @@ use pentarchy_crypto::keys::channel_public;
 use pentarchy_io::connection::{Connection, ConnectionLimits};
 use pentarchy_io::hello::Hello;
 use pentarchy_io::poll::{TcpStream, Token};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use tracing::{debug, info, warn};
@@ -228,14 +229,27 @@ impl Network {
             }
             Node::Client(id) => {
                 let remote = *self.links.get(token)?.connection.remote()?;
-                let may_connect = self.access.admits(&id) || self.governing.contains(&id);
-                let is_client = channel_public(&id.0)? == remote && may_connect;
+                let is_client = channel_public(&id.0)? == remote && self.may_connect(&id);
                 if !is_client || !self.clients.contains(&id) && !self.make_room(now_ms) {
                     return None;
                 }
                 self.client_up(id, token, now_ms);
                 Some(Sender::Client(id))
             }
+        }
+    }
+
+    fn may_connect(&self, client: &ClientId) -> bool {
+        self.access.admits(client) || self.governing.contains(client)
+    }
+
+    /// Others have a say in the group. Clients that may not connect any more are cut off.
+    pub fn let_in(&mut self, governing: BTreeSet<ClientId>, now_ms: u64) {
+        self.governing = governing;
+        let connected = self.clients.connected();
+        let refused = connected.filter(|(id, _)| !self.may_connect(id)).map(|(_, token)| token);
+        for token in refused.collect::<Vec<_>>() {
+            self.close(token, now_ms, "the group does not let this client in any more");
         }
     }
 

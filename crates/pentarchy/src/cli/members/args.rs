@@ -10,8 +10,9 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:\n  pentarchy members list\n  \
     pentarchy members replace 2 new.card\n  \
     pentarchy members refresh --config cluster.toml --admin-key a.key --admin-key b.key\n\n\
-    A change needs more than half of the administrators. One proposes it and others approve it,\n\
-    or one command gets several keys. Then the members get ready, while clients go on.\n\
+    A change needs as many administrators as `list` says, at first more than half. One proposes\n\
+    it and others approve it, or one command gets several keys. Then the members get ready, while\n\
+    clients go on.\n\
     Exit code 0 if the group has begun with the change, 1 if it has not yet or refuses.")]
 pub struct MembersArgs {
     #[command(subcommand)]
@@ -28,9 +29,9 @@ pub enum MembersCommand {
     #[command(after_help = "Examples:\n  \
         pentarchy members prepare --address 10.0.0.4:7000 --out keys\n  \
         pentarchy members prepare --administrator --out admin-4.key\n\n\
-        Run it on the new machine, and start it: \
-        pentarchy replica --join --config cluster.toml --keys keys\n\
-        Bring what it prints, a card or a public key, to the administrators, who compare it.")]
+        Run it where the key is to be used. Bring what it prints, a card or a public key, to the\n\
+        administrators, who compare it. Start the machine: \
+        pentarchy replica --join --config cluster.toml --keys keys")]
     Prepare {
         /// Where the other members and the clients are to reach the machine
         #[arg(long, value_name = "HOST:PORT", required_unless_present = "administrator")]
@@ -102,7 +103,8 @@ pub enum MembersCommand {
         #[arg(long, value_name = "KEY", value_parser = public_key,
             required_unless_present_any = ["add", "agree"])]
         remove: Vec<[u8; 32]>,
-        /// How many of them have to agree on a change from then on; more than half, if left out
+        /// How many of them have to agree on a change from then on. If left out: more than half
+        /// where that was so before, otherwise as many as before
         #[arg(long, value_name = "N")]
         agree: Option<u8>,
         #[command(flatten)]

@@ -16,8 +16,9 @@ use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::progress::spinner;
 use pentarchy_console::say;
 use pentarchy_console::status::cluster;
-use pentarchy_core::change::{Change, Proposed, Shown};
+use pentarchy_core::change::{Change, Proposed, Shown, is_pending};
 use pentarchy_core::ids::MemberId;
+use pentarchy_core::limits::ADMINISTRATORS_MAX;
 use serde_json::json;
 use showing::{json_of, list, waits_for};
 use std::path::Path;
@@ -125,7 +126,7 @@ fn administrators(asked: &Asked) -> Outcome<Vec<Administrator>> {
     let (config, _) = cluster(asked.config.as_deref(), &asked.data)?;
     let mut paths = asked.admin_key.clone();
     if paths.is_empty() && asked.config.is_none() {
-        let beside = (1..=config.administrators.keys.len()).map(administrator_key_name);
+        let beside = (1..=ADMINISTRATORS_MAX).map(administrator_key_name);
         paths = beside.map(|name| asked.data.join(name)).filter(|path| path.exists()).collect();
     }
     if paths.is_empty() {
@@ -143,9 +144,16 @@ fn connect(config: &ClusterConfig, path: &Path) -> Outcome<Administrator> {
     Administrator::connect(config, keys).map_err(|error| Failure::Usage(error.to_string()))
 }
 
+/// What the group says to the first of them that it knows.
 fn show(administrators: &[Administrator]) -> Outcome<Shown> {
-    let first = administrators.first().expect("there is one at least");
-    first.show(LIMIT).map_err(unwell)
+    show_to(administrators).map_err(unwell)
+}
+
+fn show_to(administrators: &[Administrator]) -> Result<Shown, AdministrationError> {
+    let (first, others) = administrators.split_first().expect("there is one at least");
+    first
+        .show(LIMIT)
+        .or_else(|error| others.iter().find_map(|other| other.show(LIMIT).ok()).ok_or(error))
 }
 
 fn unwell(error: AdministrationError) -> Failure {
@@ -190,14 +198,32 @@ fn each(
     }
 }
 
+/// What a change comes to that removes all who asked for it.
+fn ended_for(error: &AdministrationError, number: u64) -> Outcome {
+    if matches!(error, AdministrationError::NoAdministrator(_)) {
+        say(&format!("configuration {number} has begun, without these administrators"));
+        return Ok(());
+    }
+    Err(Failure::Unwell(format!(
+        "the group does not answer these administrators any more, whom the change removes: ask as \
+         another one whether configuration {number} has begun ({error})"
+    )))
+}
+
 /// Has administrators propose a change, and waits until the group has begun with it.
 fn change_group(administrators: &[Administrator], change: Change, asked: &Asked) -> Outcome {
     let number = change.next.number;
-    each(administrators, |administrator| administrator.propose(change.clone(), LIMIT))?;
+    let said = each(administrators, |administrator| administrator.propose(change.clone(), LIMIT))?;
     let (begun, spinner) = (Instant::now(), spinner());
-    let mut was_pending = false;
+    let mut was_pending = is_pending(said.as_bytes());
     loop {
-        let shown = show(administrators)?;
+        let shown = match show_to(administrators) {
+            // The group refuses those who are its administrators no more.
+            Err(error) if was_pending && !administrators.iter().any(|it| it.stays(&change)) => {
+                return ended_for(&error, number);
+            }
+            shown => shown.map_err(unwell)?,
+        };
         if shown.configuration.number >= number {
             spinner.finish_and_clear();
             if shown.configuration.number == number && !is_made_by(&shown.configuration, &change) {

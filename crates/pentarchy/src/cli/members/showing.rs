@@ -53,9 +53,10 @@ pub fn list(shown: &Shown) -> String {
     }
     if let Some(pending) = &shown.pending {
         text += &format!(
-            "\n\nconfiguration {} is pending; {}",
+            "\n\nconfiguration {} is pending; {}: {}",
             configuration.number + 1,
-            waits_for(pending)
+            waits_for(pending),
+            what_is_new(configuration, &pending.change)
         );
     }
     for proposed in &shown.proposed {
@@ -93,7 +94,8 @@ fn what_is_new(current: &Configuration, change: &Change) -> String {
         text += &format!("\n  administrator {} joins", hex::encode(key));
     }
     if new != old {
-        text += &format!("\n  {} of {} administrators agree", new.threshold, new.keys.len());
+        let (needed, all) = (new.threshold, new.keys.len());
+        text += &format!("\n  from then on, {needed} of {all} administrators have to agree");
     }
     if next.f != current.f {
         text += &format!("\n  f = {}", next.f);
