@@ -30,7 +30,7 @@ pub fn beside(config: &Path) -> PathBuf {
 }
 
 impl ClusterConfig {
-    /// Reads a file, and follows the proofs in the one [beside](beside) it, if there is one. For
+    /// Reads a file, and follows the proofs in the one [`beside`] it, if there is one. For
     /// clients and whoever else connects to the group; a replica has its own from its data folder.
     ///
     /// # Errors
