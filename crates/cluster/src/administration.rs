@@ -240,9 +240,9 @@ pub fn alter(
 /// Who administrators want to be the administrators.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Appointment<'a> {
-    /// The public keys of those who are to be administrators too.
+    /// The public keys of the administrators that join.
     pub joins: &'a [[u8; 32]],
-    /// Of those who are to be none any more.
+    /// Those of the administrators that leave.
     pub leaves: &'a [[u8; 32]],
     /// How many have to agree from then on. If it is none, more than half of them where that was so
     /// before, otherwise as many as before.

@@ -169,19 +169,29 @@ impl Follower {
         Ok(said)
     }
 
-    /// Follows the group as far as its replicas know it, and gives it. Where none answers in time,
-    /// that is the group that the configuration describes.
+    /// Follows the group as far as its replicas know it. Gives what else they say; nothing, if none
+    /// answers in time.
+    ///
+    /// # Errors
+    /// [`StartError`] as for [`Self::ask`].
+    pub fn catch_up(&mut self) -> Result<Said, StartError> {
+        loop {
+            let number = self.config.number();
+            let said = self.ask()?;
+            if self.config.number() == number {
+                return Ok(said);
+            }
+        }
+    }
+
+    /// Gives the group as its replicas know it. Where none answers in time, that is the group that
+    /// the configuration describes.
     ///
     /// # Errors
     /// [`StartError`] as for [`Self::ask`].
     pub fn present(mut self) -> Result<ClusterConfig, StartError> {
-        loop {
-            let number = self.config.number();
-            self.ask()?;
-            if self.config.number() == number {
-                return Ok(self.config);
-            }
-        }
+        self.catch_up()?;
+        Ok(self.config)
     }
 }
 

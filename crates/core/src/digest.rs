@@ -68,7 +68,7 @@ const GATHERED: usize = 256;
 pub struct Hasher {
     gathered: [u8; GATHERED],
     len: usize,
-    /// What has hashed all bytes so far, once there were too many to gather.
+    /// The hasher that took all bytes so far, once there were too many to gather.
     longer: Option<Box<blake3::Hasher>>,
 }
 

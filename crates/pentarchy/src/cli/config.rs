@@ -1,10 +1,11 @@
-//! `config`: what has become of a group since its `cluster.toml` was written.
+//! `config`: how administrators have changed a group since its `cluster.toml` was written.
 
 use super::members::showing::table_of;
 use clap::{Args, Subcommand};
 use pentarchy::chain_file;
 use pentarchy::config::ClusterConfig;
 use pentarchy::following::Follower;
+use pentarchy::node::StartError;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
 use pentarchy_console::status::keys;
@@ -14,6 +15,9 @@ use std::time::{Duration, Instant};
 
 /// How long replicas may take to answer.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// Between two questions.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// `config`.
 #[derive(Args)]
@@ -80,26 +84,22 @@ fn export(path: &Path, key: Option<&Path>) -> Outcome {
 
 /// The group as it is now, as one of so many replicas knows it that not all of them can lie.
 fn present(config: ClusterConfig, key: Option<&Path>) -> Outcome<ClusterConfig> {
-    let usage = |error: &dyn std::error::Error| Failure::Usage(error.to_string());
-    let mut follower = Follower::new(config, keys(key)?).map_err(|error| usage(&error))?;
+    let usage = |error: StartError| Failure::Usage(error.to_string());
+    let mut follower = Follower::new(config, keys(key)?).map_err(usage)?;
     let begun = Instant::now();
     loop {
-        let number = follower.config().number();
-        let said = follower.ask().map_err(|error| usage(&error))?;
-        if follower.config().number() > number {
-            continue;
+        let answer = follower.catch_up().map_err(usage)?.len();
+        let needed = follower.config().f + 1;
+        if answer >= needed {
+            return Ok(follower.config().clone());
         }
-        let (answer, needed) = (said.len(), follower.config().f + 1);
-        if answer < needed && begun.elapsed() < LIMIT {
-            continue;
-        }
-        if answer < needed {
+        if begun.elapsed() > LIMIT {
             return Err(Failure::Unwell(format!(
                 "{answer} replicas answer, and the group may have changed without them: at least \
                  {needed} are needed. A group that lists its clients answers them only: --key"
             )));
         }
-        return Ok(follower.config().clone());
+        std::thread::sleep(AGAIN);
     }
 }
 

@@ -18,7 +18,7 @@ pub fn run(args: &StatusArgs) -> Outcome {
     let (config, running) = cluster(args.config.as_deref(), &args.data)?;
     let config = present(config, args.key.as_deref())?;
     let client = connect(&config, args.key.as_deref())?;
-    // Whoever has all replicas on one machine has the key there, too.
+    // An operator of `up` has all replicas on one machine, and the administrator's key, too.
     let warning = if running.is_none() { warning(&config) } else { String::new() };
     loop {
         let mut report = ask(&config, &client);

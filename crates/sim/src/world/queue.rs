@@ -1,4 +1,4 @@
-//! What is going to happen, in the order of simulated time.
+//! The queue of a world's events, in the order of simulated time.
 
 use super::Happening;
 use crate::time::Micros;

@@ -218,7 +218,7 @@ fn change_group(administrators: &[Administrator], change: Change, asked: &Asked)
     let mut was_pending = is_pending(said.as_bytes());
     loop {
         let shown = match show_to(administrators) {
-            // The group refuses those who are its administrators no more.
+            // The group refuses its former administrators.
             Err(error) if was_pending && !administrators.iter().any(|it| it.stays(&change)) => {
                 return ended_for(&error, number);
             }
