@@ -198,6 +198,17 @@ pub enum CannotAlter {
          member or renew when one leaves: the members of this group stay"
     )]
     SharedSecret(String),
+    /// Those that stay may all be faulty.
+    #[error(
+        "only {stay} of the members would stay, and {f} may be faulty: nobody would have to have \
+         the state; replace fewer at a time"
+    )]
+    TooFewStay {
+        /// How many stay.
+        stay: usize,
+        /// How many may be faulty.
+        f: u16,
+    },
     /// No group can be like that.
     #[error("no group can be like that: {0}; `members add` and `members remove` take --f")]
     Bad(BadConfiguration),
@@ -234,6 +245,11 @@ pub fn alter(
         return Err(CannotAlter::SharedSecret(next.protocol.clone()));
     }
     next.check().map_err(CannotAlter::Bad)?;
+    let is_there = |member: &&MemberEntry| shown.configuration.members.contains(member);
+    let stay = next.members.iter().filter(is_there).count();
+    if stay <= usize::from(next.f) {
+        return Err(CannotAlter::TooFewStay { stay, f: next.f });
+    }
     Ok(change)
 }
 

@@ -135,6 +135,13 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("epochs.handover-of-f", "f votes prove how an epoch ends"),
     mutant("epochs.begins-elsewhere", "an epoch begins where the one before began"),
     mutant("epochs.reads-before-base", "queries are answered from before an epoch's first state"),
+    mutant(
+        "epochs.reads-behind-the-end",
+        "a replica answers queries when its configuration is over",
+    )
+    .scheduled(),
+    mutant("epochs.leaves-at-once", "a member that is left out gives nobody the state it has")
+        .scheduled(),
     mutant("epochs.judged-early", "former keys judge what the next epoch's members sign")
         .scheduled(),
     mutant("roster.admits-another", "the device of the next member is admitted too"),
@@ -142,7 +149,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("roster.one-administrator-is-enough", "one administrator's proposal is pending at once"),
     mutant("roster.ready-at-once", "an epoch ends as soon as enough members are ready"),
     mutant("roster.withdrawn-change-returns", "a change that was withdrawn can be proposed again"),
-    mutant("roster.secret-stays", "devices keep their secret when members leave or join")
+    mutant("roster.secret-stays", "devices keep their secret when members leave or join"),
+    mutant("roster.new-ones-not-needed", "a configuration begins without its new members")
         .scheduled(),
     mutant("changing.possession-not-checked", "a member need not have the key that it names"),
     mutant("changing.silent-when-counted", "a member says that it is ready only until it counts"),
@@ -175,6 +183,8 @@ pub const MUTANTS: &[Mutant] = &[
         "clients are not told where a view has what it took over",
     )
     .scheduled(),
+    mutant("client.forgets-what-was-sent", "what a client sent to former members counts as unsent")
+        .scheduled(),
     mutant("client.gives-up-early", "the floor passes numbers whose results are outstanding"),
     mutant("client.forgets-votes", "each vote takes the place of those before"),
     mutant("pending.waits-for-digest", "a number that ran with another content stays waited for"),

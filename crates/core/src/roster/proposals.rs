@@ -289,16 +289,16 @@ impl Pending {
     }
 
     /// Whether so many members are ready that the next epoch has a quorum of living ones, and all
-    /// those that have to be. Where devices certify, these are all that run none yet: if one of the
-    /// others falls silent, nobody could admit them.
+    /// those that have to be. These are all that run nothing yet which counts in it, as new members
+    /// and those that need another device: if one of the others falls silent, nobody could admit
+    /// them.
     fn has_enough(&self, current: &Configuration) -> bool {
         let Change { next, needed, .. } = &*self.change;
-        let runs_device = |member: &MemberEntry| {
-            current.facts.counter == next.facts.counter && is_same(member, current)
-        };
+        let has_device =
+            next.facts.counter.is_none() || current.facts.counter == next.facts.counter;
+        let runs = |member: &MemberEntry| has_device && is_same(member, current);
         let is_needed = |member: &MemberEntry| {
-            let lacks_device = next.facts.counter.is_some() && !runs_device(member);
-            needed.contains(&member.id) || lacks_device
+            needed.contains(&member.id) || (!runs(member) && !mutant!("roster.new-ones-not-needed"))
         };
         let mut missing = next.members.iter().filter(|it| !self.ready.contains_key(&it.id));
         !missing.any(is_needed) && self.ready.len() + usize::from(next.f) >= next.members.len()

@@ -24,6 +24,7 @@ pub enum Refusal {
     Service,
     Members,
     Keys,
+    TooFewStay,
     Secret,
     Needed,
     Full,
@@ -67,6 +68,10 @@ impl fmt::Display for Refusal {
             Self::Keys => {
                 "a member that stays keeps its signing key until it is ready, and a new one needs \
                  keys that no member has"
+            }
+            Self::TooFewStay => {
+                "more members have to stay than the next configuration tolerates faulty ones, or \
+                 nobody would have to have the state; replace the others in another change"
             }
             Self::Secret => {
                 "the devices of the next configuration need a secret of their own; make the change \

@@ -31,6 +31,7 @@ pub fn check(
         (next.facts.authority == Authority::Members, Refusal::Service),
         (counts_members_on(next, current), Refusal::Members),
         (keeps_keys(next, current), Refusal::Keys),
+        (keeps_enough(next, current), Refusal::TooFewStay),
         (has_new_secret(next, current), Refusal::Secret),
         (needed.iter().all(|id| has(*id)), Refusal::Needed),
     ];
@@ -58,6 +59,13 @@ fn keeps_keys(next: &Configuration, current: &Configuration) -> bool {
         }
     };
     next.members.iter().all(is_right)
+}
+
+/// Whether at least one correct replica stays: it has the state, or gets it from members that
+/// leave, which are connected to those that stay. New members get it from that one.
+fn keeps_enough(next: &Configuration, current: &Configuration) -> bool {
+    let stay = next.members.iter().filter(|member| is_same(member, current));
+    stay.count() > usize::from(next.f)
 }
 
 /// Devices that share a secret get another one when a member leaves, which keeps the old one, or

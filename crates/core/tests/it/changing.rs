@@ -444,6 +444,33 @@ fn where_devices_certify_all_who_have_none_have_to_be_ready() {
     assert!(group.executor.is_ending());
 }
 
+/// Nor could anybody admit a new member then, if it runs nothing that counts.
+#[test]
+fn without_devices_new_members_have_to_be_ready_too() {
+    let ends = || {
+        let mut group = Group::of(&without_devices());
+        let replaces = |next: &mut Configuration| {
+            next.members[0] = entry(4);
+            next.next_member = MemberId(5);
+        };
+        let change = change_of(&without_devices(), replaces);
+        group.pend(&change);
+        group.ready(&change, &[1, 2, 3]);
+        group.pass(READY_WAIT_MILLIS);
+        let is_early = group.executor.is_ending();
+        if !is_early {
+            group.ready(&change, &[4]);
+        }
+        (is_early, group.executor.is_ending())
+    };
+    assert_eq!(ends(), (false, true));
+    #[cfg(feature = "mutants")]
+    {
+        let bug = Some("roster.new-ones-not-needed");
+        assert_eq!(pentarchy_core::mutant::with(bug, ends), (true, true));
+    }
+}
+
 #[test]
 fn what_expired_or_was_withdrawn_is_void() {
     let mut group = Group::of(&first());
@@ -508,6 +535,12 @@ fn a_change_that_no_group_should_take_is_refused() {
     refused("keeps its signing key", &|it| it.next.members[1].signing = [77; 32]);
     refused("needs keys", &|it| it.next.members[3].identity = identity(1).0);
     refused("needs keys", &|it| it.next.members[3].signing = signing(0, 1));
+    // Two of three are new: the one that stays may be faulty.
+    refused("more members have to stay", &|it| {
+        it.next.members.drain(..2);
+        it.next.members.push(entry(4));
+        it.next.next_member = MemberId(5);
+    });
     refused("secret", &|it| it.next.secret = None);
     refused("has to be ready", &|it| it.needed = vec![MemberId(4)]);
     let bad = BadConfiguration::Administrators.to_string();
