@@ -541,13 +541,18 @@ impl Desk {
         if self.on_event.is_some() {
             self.step(Event::Listen);
         }
-        for (event, is_given_up) in self.waiting.asked() {
-            let number = match &event {
-                Event::Submit { number, .. }
-                | Event::Query { number, .. }
-                | Event::SubmitJudged { number, .. } => *number,
-                _ => continue,
-            };
+        let number = |event: &Event| match event {
+            Event::Submit { number, .. }
+            | Event::Query { number, .. }
+            | Event::SubmitJudged { number, .. } => Some(*number),
+            _ => None,
+        };
+        let asked = self.waiting.asked();
+        if let Some(last) = asked.iter().filter_map(|(event, _)| number(event)).max() {
+            self.step(Event::Resumed { below: last + 1 });
+        }
+        for (event, is_given_up) in asked {
+            let Some(number) = number(&event) else { continue };
             self.step(event);
             if is_given_up {
                 self.step(Event::GiveUp { number });

@@ -82,6 +82,7 @@ impl ClientCore for Flooder {
             | Event::Settled { .. }
             | Event::Unheard { .. }
             | Event::GiveUp { .. }
+            | Event::Resumed { .. }
             | Event::Connected(_)
             | Event::Listen => {}
         }

@@ -459,6 +459,12 @@ pub enum Event {
         /// The number.
         number: u64,
     },
+    /// The host goes on with this core after another one, which may have sent every number below
+    /// this one. It asks for those again that are outstanding. Before all of these.
+    Resumed {
+        /// The number.
+        below: u64,
+    },
     /// A replica spoke.
     Message {
         /// Which replica.

@@ -133,6 +133,8 @@ pub struct VotingClient {
     pending: BTreeMap<u64, Pending>,
     /// Numbers that are [`Pending::Waiting`], in the order in which they are to run.
     waiting: Vec<u64>,
+    /// An earlier core of this client may have sent every number below this one.
+    sent_below: u64,
     /// Numbers that were given up and are in no fence yet, in the order in which they were.
     given_up: VecDeque<u64>,
     /// Drafts of fences.
@@ -192,6 +194,7 @@ impl VotingClient {
             next: start_floor,
             pending: BTreeMap::new(),
             waiting: Vec::new(),
+            sent_below: 0,
             given_up: VecDeque::new(),
             fences: 0,
             fresh_queries: Vec::new(),
@@ -410,6 +413,8 @@ impl VotingClient {
         }
         self.send_fences(out);
         self.send_waiting(out);
+        // What an earlier core sent and was given up is fenced as soon as this one has sent it.
+        self.send_fences(out);
         if self.next_deadline != Millis(u64::MAX) {
             out.push(Effect::WakeAt(self.next_deadline));
         }
@@ -583,6 +588,7 @@ impl ClientCore for VotingClient {
             Event::Settled { number } => self.on_settled(number),
             Event::Unheard { number, from } => self.on_unheard(number, from),
             Event::GiveUp { number } => self.on_give_up(number, out),
+            Event::Resumed { below } => self.sent_below = below,
             Event::Message { from, message } => self.on_message(from, message, out),
             Event::Connected(replica) => {
                 if self.replicas.contains(replica) {

@@ -125,6 +125,7 @@ impl ClientCore for Believer {
             Event::Message { .. }
             | Event::Listen
             | Event::GiveUp { .. }
+            | Event::Resumed { .. }
             | Event::SubmitJudged { .. }
             | Event::Settled { .. }
             | Event::Unheard { .. } => {}

@@ -7,15 +7,18 @@
 //!   the first stays. So what can be ordered is, and what cannot is not in the way of its fence.
 //! * Whatever was sent is sent again until it is settled, given up or not: other requests may be in
 //!   the same envelope.
-//! * What was not sent is complete at once, and so is a query, which changes nothing.
+//! * What was not sent is complete at once, and so is a query, which changes nothing. What an
+//!   earlier core of the client may have sent, to former members, is sent and fenced.
 //!
 //! The cost is bounded: a number is fenced once, and at most [`CLIENT_FENCES_MAX`] envelopes of
 //! fences are under way, each of a few bytes for each number.
 
 use super::{
-    Bytes, Draft, ENVELOPE_REQUESTS_MAX, Effect, Outcome, Pending, Request, Vec, VotingClient,
+    Bytes, Draft, ENVELOPE_REQUESTS_MAX, Effect, Outcome, Pending, Request, Vec, VecDeque,
+    VotingClient,
 };
 use pentarchy_core::limits::{CLIENT_FENCES_MAX, ENVELOPE_INLINE_BYTES};
+use pentarchy_core::mutant;
 use pentarchy_core::request::FENCE;
 
 /// Numbers in one envelope of fences: it is ordered whole, by whoever is primary.
@@ -27,7 +30,14 @@ const NUMBERS_MAX: usize = {
 impl VotingClient {
     /// The application waits no longer for a number.
     pub(super) fn on_give_up(&mut self, number: u64, out: &mut Vec<Effect>) {
+        let may_be_sent = number < self.sent_below && !mutant!("client.forgets-what-was-sent");
         match self.pending.get(&number) {
+            Some(Pending::Waiting(_) | Pending::Asked { .. }) if may_be_sent => {
+                self.order_query(number);
+                if !self.given_up.contains(&number) {
+                    self.given_up.push_back(number);
+                }
+            }
             Some(Pending::Waiting(_) | Pending::Asked { .. }) => {
                 self.pending.remove(&number);
                 out.push(Effect::Completed { number, outcome: Outcome::GivenUp });
@@ -39,8 +49,13 @@ impl VotingClient {
         }
     }
 
-    /// Sends fences for what was given up, as far as their envelopes go.
+    /// Sends fences for what was given up and is sent, as far as their envelopes go.
     pub(super) fn send_fences(&mut self, out: &mut Vec<Effect>) {
+        let pending = &self.pending;
+        let waits = |number: &u64| matches!(pending.get(number), Some(Pending::Waiting(_)));
+        let (waiting, sent): (VecDeque<u64>, VecDeque<u64>) =
+            core::mem::take(&mut self.given_up).into_iter().partition(waits);
+        self.given_up = sent;
         while !self.given_up.is_empty() && self.fences < CLIENT_FENCES_MAX {
             let mut requests = Vec::new();
             while requests.len() < NUMBERS_MAX
@@ -58,5 +73,6 @@ impl VotingClient {
                 self.send_to(self.replicas, requests, true, out);
             }
         }
+        self.given_up.extend(waiting);
     }
 }

@@ -56,6 +56,34 @@ fn what_was_not_sent_is_given_up_at_once() {
     assert_eq!(bench.core.outstanding(), 0);
 }
 
+/// What comes of a request and of a query that an earlier core may have sent, if they are given up
+/// before this one has sent anything: the envelopes of its first round, and what is complete by
+/// then.
+fn given_up_after_another_core() -> (Vec<(u64, bool)>, Vec<Effect>) {
+    let mut bench = Bench::new(1);
+    bench.step(Event::Resumed { below: 3 });
+    bench.submit(1);
+    bench.query(2);
+    bench.submit(3);
+    let given_up = [1, 2, 3].map(|number| give_up(&mut bench, number));
+    let sent = bench.round(0).into_iter().filter_map(|effect| match effect {
+        Effect::Request { draft, .. } => Some(draft.requests),
+        _ => None,
+    });
+    let numbers = sent.flatten().map(|request| (request.number, request.is_fence())).collect();
+    (numbers, given_up.into_iter().flatten().collect())
+}
+
+#[test]
+fn what_an_earlier_core_may_have_sent_is_fenced() {
+    let (sent, complete) = given_up_after_another_core();
+    assert_eq!(sent, [(1, false), (2, false), (1, true), (2, true)]);
+    assert_eq!(complete, [given_up(3)], "that nobody has sent");
+    let bug = Some("client.forgets-what-was-sent");
+    let (sent, complete) = mutant::with(bug, given_up_after_another_core);
+    assert_eq!((sent, complete.len()), (vec![], 3));
+}
+
 #[test]
 fn fences_go_beside_what_is_under_way_and_are_bounded() {
     let mut bench = Bench::new(1);
