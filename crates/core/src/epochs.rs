@@ -70,8 +70,8 @@ pub enum Step {
         /// configuration.
         sources: ReplicaSet,
     },
-    /// This replica is no member any more: its core ends. Others may still need to fetch its state
-    /// from it, and how its configuration ended.
+    /// This replica is no member any more: its core ends. Others may still need to fetch from it
+    /// the state with which this epoch begins, and to be shown how its configuration ended.
     Retire {
         /// The epoch that has no place for it.
         membership: Arc<Membership>,
@@ -244,7 +244,8 @@ impl Epochs {
         }
     }
 
-    /// Another member, or a former one, spoke. [`Message::Admit`] is the host's to handle.
+    /// Another member, or a former one, spoke. [`Message::Admit`], [`Message::Leaves`] and
+    /// [`Message::Settled`] are the host's to handle.
     pub fn on_message(
         &mut self,
         from: MemberId,
@@ -263,7 +264,7 @@ impl Epochs {
                 self.on_vote(from, handover, signature, verifier, out);
             }
             Message::Proofs(proofs) => self.on_proofs(proofs, verifier, out),
-            Message::Admit(_) => {}
+            Message::Admit(_) | Message::Leaves { .. } | Message::Settled { .. } => {}
         }
     }
 

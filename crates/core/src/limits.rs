@@ -167,6 +167,10 @@ pub const LINKS_TOLD_MAX: usize = 16;
 /// Ends of epochs in one message; whoever needs more asks again.
 pub const HANDOVERS_SENT_MAX: usize = 64;
 
+/// So long links to a member that left the group are kept, so that it can be shown that it did; and
+/// so long that member stays once enough others have the state that it may have alone.
+pub const LEAVING_MILLIS: u64 = 10 * 60 * 1_000;
+
 /// So long, by agreed time, a member waits at least between its first two admissions, so that a
 /// faulty replica cannot keep the group busy with changing epochs. Each takes the requests under
 /// way with it, so this is to be well above `f` times what a failover takes. With each further

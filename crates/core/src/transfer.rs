@@ -237,6 +237,22 @@ impl Transfer {
         self.ask(out);
     }
 
+    /// Fetches this state from one more replica, if it is the one that is being fetched.
+    pub fn want_also_from(
+        &mut self,
+        (slot, state): (Slot, Digest),
+        source: MemberId,
+        out: &mut Vec<Step>,
+    ) {
+        if let Some(goal) = &mut self.goal
+            && (goal.slot, goal.state) == (slot, state)
+            && source != self.me
+            && goal.sources.insert(source)
+        {
+            self.ask(out);
+        }
+    }
+
     /// Fetches this, and nothing else any more.
     fn begin(&mut self, wish: Wish) {
         // A new checkpoint is a new chance: who had nothing at the old one may have this. But who

@@ -1,7 +1,7 @@
 //! From epoch to epoch: what [`pentarchy_core::epochs`] asks of a replica.
 
 use crate::driver::Driver;
-use crate::epochs::{EPOCHS, EpochManager, Parts, Starting};
+use crate::epochs::{EPOCHS, EpochManager, Leaving, Parts, Starting};
 use crate::factory::Started;
 use crate::halt::Halt;
 use crate::machine::Machine;
@@ -41,6 +41,8 @@ impl<D: Disk> Machine<'_, D> {
             // own keys to judge: former ones may be in anybody's hands. They will say it again.
             Ok(_) if self.epoch_manager.next.is_some() && !mutant!("epochs.judged-early") => {}
             Ok(Message::Admit(envelope)) => return self.on_admit(peer, envelope, driver),
+            Ok(Message::Leaves { epoch }) => self.on_leaves(peer, epoch, driver)?,
+            Ok(Message::Settled { epoch }) => self.on_settled(peer, epoch),
             Ok(message) => {
                 let EpochManager { epochs, steps, .. } = &mut self.epoch_manager;
                 epochs.on_message(peer, message, &*self.engine.verifier, steps);
@@ -171,7 +173,10 @@ impl<D: Disk> Machine<'_, D> {
                 Step::Begin { membership, sources } => {
                     self.epoch_manager.next = Some((membership, sources));
                 }
-                Step::Retire { membership } => self.epoch_manager.left = Some(membership.epoch),
+                Step::Retire { membership } => {
+                    let leaving = Leaving::new(membership, self.engine.places.peers());
+                    self.epoch_manager.leaving = Some(leaving);
+                }
                 Step::OtherConfiguration(peer) => self.note_other_configuration(peer),
                 Step::AskAuthority => self.tell_status(driver),
                 Step::AskAdmission => {}
@@ -214,8 +219,8 @@ impl<D: Disk> Machine<'_, D> {
         if self.store.as_ref().is_some_and(|store| store.is_ending()) {
             return Ok(());
         }
-        if let Some(epoch) = self.epoch_manager.left {
-            return Err(Halt::Removed(epoch));
+        if self.epoch_manager.leaving.is_some() {
+            return self.leave(driver);
         }
         let Some((membership, sources)) = self.epoch_manager.next.take() else { return Ok(()) };
         let mine = self.ended.take();

@@ -18,6 +18,7 @@ use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaC
 use pentarchy_core::ids::{Epoch, MemberId, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
+use pentarchy_core::outsider::Outsider;
 use pentarchy_core::ports::replica::Output;
 use pentarchy_core::protocol::{Evidence, Reject, To};
 use pentarchy_core::wire::{Reader, Wire};
@@ -141,6 +142,14 @@ impl Engine {
         }
         driver.disarm_all();
         self.inward.clear();
+    }
+
+    /// The group goes on in this epoch without this replica, which takes part in nothing any more.
+    pub(crate) fn leave(&mut self, epoch: Epoch, driver: &mut impl Driver) {
+        (self.epoch, self.core) = (epoch, Box::new(Outsider { rules: self.core.rules() }));
+        driver.disarm_all();
+        self.inward.clear();
+        self.effects.clear();
     }
 
     /// What was counted of members that have left is worth nothing any more.

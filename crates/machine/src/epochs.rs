@@ -4,13 +4,15 @@ use crate::factory::{EpochFactory, Split, Started};
 use pentarchy_core::change::Petition;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Epochs, Step};
-use pentarchy_core::ids::{ClientId, Epoch, Millis, ReplicaSet, Slot};
+use pentarchy_core::ids::{ClientId, Epoch, MemberId, Millis, ReplicaSet, Slot};
+use pentarchy_core::limits::LEAVING_MILLIS;
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{Memory, Rules};
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_storage::kept::EpochStart;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// First byte of a peer's message: a [`Message`](pentarchy_core::epochs::Message) follows.
@@ -37,8 +39,8 @@ pub struct EpochManager<'f> {
     pub(crate) next: Option<(Arc<Membership>, ReplicaSet)>,
     /// Keys of an earlier configuration are to be erased.
     pub(crate) has_former_keys: bool,
-    /// From this epoch on the group goes on without this replica.
-    pub(crate) left: Option<Epoch>,
+    /// The group goes on without this replica.
+    pub(crate) leaving: Option<Leaving>,
 }
 
 impl<'f> EpochManager<'f> {
@@ -68,7 +70,7 @@ impl<'f> EpochManager<'f> {
             kept_links,
             next: None,
             has_former_keys: false,
-            left: None,
+            leaving: None,
         }
     }
 
@@ -150,5 +152,41 @@ impl Starting<'_> {
         let mut effects = Vec::new();
         let core = factory.core(membership, fetch, memory, &mut effects);
         Parts { core: Started { core, effects }, pillar_cores: Vec::new() }
+    }
+}
+
+/// What a replica waits for that the group goes on without: see [`crate::leaving`].
+pub struct Leaving {
+    /// The group that goes on.
+    pub(crate) next: Arc<Membership>,
+    /// Those of its members that this replica knows, ...
+    pub(crate) stay: BTreeSet<MemberId>,
+    /// ... and of these, those that have the first state.
+    pub(crate) settled: BTreeSet<MemberId>,
+    /// Since when these are more than may be faulty, by the driver's clock.
+    enough_ms: Option<u64>,
+    /// When to ask again.
+    pub(crate) ask_ms: u64,
+}
+
+impl Leaving {
+    /// `peers` are the members that are linked.
+    pub(crate) fn new(next: Arc<Membership>, peers: impl Iterator<Item = MemberId>) -> Self {
+        let stay = peers.filter(|peer| next.index_of(*peer).is_some()).collect();
+        Self { next, stay, settled: BTreeSet::new(), enough_ms: None, ask_ms: 0 }
+    }
+
+    /// Whether nobody needs this replica any more.
+    pub(crate) fn is_over(&mut self, now_ms: u64) -> bool {
+        if self.settled.len() > self.next.f {
+            self.enough_ms.get_or_insert(now_ms);
+        }
+        let over_ms = self.enough_ms.map(|since| since.saturating_add(LEAVING_MILLIS));
+        self.settled.len() == self.stay.len() || over_ms.is_some_and(|over_ms| now_ms >= over_ms)
+    }
+
+    /// Those to be asked now.
+    pub(crate) fn unsettled(&self) -> impl Iterator<Item = MemberId> {
+        self.stay.difference(&self.settled).copied()
     }
 }

@@ -68,6 +68,14 @@ impl<D: Disk> Machine<'_, D> {
         }
     }
 
+    fn phase(&self, core: &Status) -> &'static str {
+        match (self.is_leaving(), self.is_resuming()) {
+            (true, _) => "leaving",
+            (_, true) => "resuming",
+            _ => core.phase,
+        }
+    }
+
     /// What this replica says of itself.
     #[must_use]
     pub fn status(&self, surroundings: &Surroundings<'_>) -> StatusReport {
@@ -108,7 +116,7 @@ impl<D: Disk> Machine<'_, D> {
             view: core.view.0,
             primary: core.primary.0,
             role: self.role(&core),
-            phase: if self.is_resuming() { "resuming" } else { core.phase },
+            phase: self.phase(&core),
             executed: look.executed,
             committed: core.committed.0,
             stable: core.stable.0,

@@ -27,6 +27,16 @@ pub enum Message {
     Proofs(Vec<Proof>),
     /// Have this ordered: its author asks something of the group, such as to be admitted.
     Admit(Arc<Envelope>),
+    /// I am no member from this epoch on. Do you have the state with which it began? If not, I may.
+    Leaves {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// I have the state with which this epoch began, durably if I keep anything.
+    Settled {
+        /// The epoch.
+        epoch: Epoch,
+    },
 }
 
 impl Wire for Message {
@@ -50,6 +60,14 @@ impl Wire for Message {
                 to.u8(3);
                 envelope.encode(to);
             }
+            Self::Leaves { epoch } => {
+                to.u8(4);
+                epoch.encode(to);
+            }
+            Self::Settled { epoch } => {
+                to.u8(5);
+                epoch.encode(to);
+            }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -61,6 +79,8 @@ impl Wire for Message {
             1 => Ok(Self::Vote(Handover::decode(from)?, Signature::decode(from)?)),
             2 => from.sequence(HANDOVERS_SENT_MAX).map(Self::Proofs),
             3 => Envelope::decode(from).map(|envelope| Self::Admit(Arc::new(envelope))),
+            4 => Ok(Self::Leaves { epoch: Epoch::decode(from)? }),
+            5 => Ok(Self::Settled { epoch: Epoch::decode(from)? }),
             _ => Err(Malformed),
         }
     }

@@ -401,6 +401,23 @@ fn a_late_answer_is_taken() {
 }
 
 #[test]
+fn a_source_that_comes_later_is_asked_for_what_is_fetched_and_for_nothing_else() {
+    let (source, slot, digest) = toy::executor(&[(0, 10, 1)]);
+    let mut transfer = Transfer::new(MemberId(0));
+    let empty = fresh();
+    let mut steps = Vec::new();
+    transfer.want(slot, digest, BTreeSet::new(), &empty, &mut steps);
+    for (slot, digest) in [(slot.next(), digest), (slot, Digest::default())] {
+        transfer.want_also_from((slot, digest), MemberId(7), &mut steps);
+    }
+    transfer.want_also_from((slot, digest), MemberId(0), &mut steps);
+    assert_eq!(steps, [], "nobody can be asked for it");
+    transfer.want_also_from((slot, digest), MemberId(7), &mut steps);
+    assert!(matches!(steps[..], [Step::Send { to: MemberId(7), .. }]), "{steps:?}");
+    assert_eq!(source.executed(), slot);
+}
+
+#[test]
 fn when_nobody_has_it_all_are_asked_again_ever_more_slowly() {
     let (source, slot, digest) = toy::executor(&[(0, 10, 1)]);
     let empty = fresh();

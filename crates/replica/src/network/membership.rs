@@ -4,11 +4,9 @@ use super::Network;
 use super::resolving::Resolving;
 use crate::peers::PeerState;
 use pentarchy_core::ids::MemberId;
+use pentarchy_core::limits::LEAVING_MILLIS;
 use pentarchy_core::membership::Membership;
 use tracing::{info, warn};
-
-/// How long a member that left can be shown that it did.
-const LEAVING_MS: u64 = 10 * 60 * 1_000;
 
 impl Network {
     /// From now on there are links to these members, at the addresses that their configuration
@@ -16,7 +14,7 @@ impl Network {
     /// link that is there stays, although its other end may have moved. Those to members that left
     /// stay for a while.
     pub fn begin_configuration(&mut self, membership: &Membership, now_ms: u64) {
-        for id in self.peers.leave(membership, now_ms + LEAVING_MS) {
+        for id in self.peers.leave(membership, now_ms + LEAVING_MILLIS) {
             info!(peer = id.0, "is a member of the group no more");
         }
         for member in membership.members.iter() {
@@ -140,10 +138,10 @@ mod tests {
         mine.take_link_changes();
 
         mine.begin_configuration(&later(&group, &[0], "127.0.0.1:1"), 0);
-        mine.open(LEAVING_MS - 1);
+        mine.open(LEAVING_MILLIS - 1);
         assert!(is_connected(&mine), "it has time to learn of it");
-        assert_eq!(mine.next_ms(), Some(LEAVING_MS));
-        mine.open(LEAVING_MS);
+        assert_eq!(mine.next_ms(), Some(LEAVING_MILLIS));
+        mine.open(LEAVING_MILLIS);
         assert!(!is_connected(&mine) && mine.peers.get(MemberId(1)).is_none());
         assert_eq!(mine.take_link_changes(), [(Node::Member(MemberId(1)), false)]);
         let refused = mine.counters.hellos_refused;

@@ -388,14 +388,19 @@ impl<B: Backing> DurableStore<B> {
         Ok(self.backing().durable()? > self.begun)
     }
 
-    /// Another epoch begins. What waits belongs to the one before, and nobody wants it any more.
-    pub fn begin_epoch(&mut self, start: EpochStart, fetches: bool) -> Result<(), StorageError> {
+    /// No epoch follows for this replica. What waits to leave it, nobody wants any more.
+    pub fn leave(&mut self) {
         self.answers.clear();
         self.answer_bytes.clear();
         self.answers_bytes = 0;
+        self.barrier.begin_epoch();
+    }
+
+    /// Another epoch begins. What waits belongs to the one before, and nobody wants it any more.
+    pub fn begin_epoch(&mut self, start: EpochStart, fetches: bool) -> Result<(), StorageError> {
         let base = start.membership.base.slot;
         let begun = self.backing_mut().begin_epoch(start)?;
-        self.barrier.begin_epoch();
+        self.leave();
         self.when_saved.clear();
         self.cuts.clear();
         self.keeping.clear();
