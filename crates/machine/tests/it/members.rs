@@ -6,14 +6,17 @@ use crate::disk::SlowDisk;
 use crate::keys::{Eyes, Hand, signature};
 use bytes::Bytes;
 use pentarchy_core::auth::{Signature, Verifier};
-use pentarchy_core::change::Petition;
+use pentarchy_core::change::{Change, Petition, Ready};
 use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry, RequestMeans};
 use pentarchy_core::counter::{Instance, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Epochs, Handover, Message, Proof};
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{
+    ClientId, Epoch, GroupId, Incarnation, MemberId, Millis, ReplicaId, ReplicaSet, Slot,
+};
+use pentarchy_core::limits::LEAVING_MILLIS;
 use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::{Base, Life, Membership, PillarConfig};
 use pentarchy_core::mutant;
@@ -123,8 +126,14 @@ fn first() -> Arc<Membership> {
 
 /// How its first epoch ends: member 0 leaves, so that all others have other places.
 fn link() -> Proof {
+    link_behind(Slot(0))
+}
+
+/// The same, behind this slot.
+fn link_behind(slot: Slot) -> Proof {
     let next = configuration(1, &[1, 2, 3]);
-    let (epoch, base, lives) = (Epoch(0), Base::default(), vec![life(); 3]);
+    let base = Base { slot, ..Base::default() };
+    let (epoch, lives) = (Epoch(0), vec![life(); 3]);
     let handover = Handover { epoch, base, lives, next: Some(next.digest()) };
     let statement = handover.statement(&first());
     let sign = |by| (ReplicaId(by), signature("replica", ReplicaId(by), &statement));
@@ -138,7 +147,12 @@ fn bench(me: u32) -> (Bench, Heard) {
 
 /// The same, with what it keeps.
 fn of_disk(me: u32, disk: Option<SlowDisk>) -> (Bench, Heard) {
-    let (membership, me) = (first(), MemberId(me));
+    of_group(first(), me, disk)
+}
+
+/// The same, of a group that begins like this.
+fn of_group(membership: Arc<Membership>, me: u32, disk: Option<SlowDisk>) -> (Bench, Heard) {
+    let me = MemberId(me);
     let heard = Heard::default();
     let mut factory = Cores { me, heard: heard.clone() };
     let place = membership.index_of(me).expect("it is a member");
@@ -188,8 +202,20 @@ fn end(bench: &mut Bench) -> Result<(), Halt> {
 
 /// Member 2 says something about epochs.
 fn tell(bench: &mut Bench, message: &Message) {
+    tell_as(bench, 2, message);
+}
+
+/// A member says something about epochs.
+fn tell_as(bench: &mut Bench, from: u32, message: &Message) {
     let message = [&[EPOCHS][..], &message.to_bytes()].concat();
-    bench.machine.on_peer(MemberId(2), [Bytes::from(message)].into_iter(), false);
+    bench.machine.on_peer(MemberId(from), [Bytes::from(message)].into_iter(), false);
+}
+
+/// What the members were told about epochs since the last call.
+fn take_told(bench: &mut Bench) -> Vec<(u32, Message)> {
+    let told = std::mem::take(&mut bench.driver.to_peers).into_iter();
+    let told = told.filter(|(_, kind, _)| *kind == "epochs");
+    told.map(|(to, _, bytes)| (to.0, Message::from_bytes(&bytes.slice(1..)).unwrap())).collect()
 }
 
 /// Member 2 asks for another life of its device, with which an epoch ends.
@@ -272,11 +298,131 @@ fn clients_are_shown_how_a_configuration_ended_when_it_does_and_when_they_ask() 
     }
 }
 
+/// How often a replica answers a query before the last slot of its configuration, and behind it.
+fn answers_around_the_end() -> [usize; 2] {
+    let administrators = Administrators { threshold: 1, keys: vec![client(7).0] };
+    let begins = Configuration { administrators, ..configuration(0, &[0, 1, 2, 3]) };
+    let (mut bench, _) = of_group(Arc::new(begins.begin(&[life(); 4])), 1, None);
+    bench.connect(client(8));
+    let ask = |by: ClientId, petition: Petition| {
+        let requests = vec![Request { number: 1, operation: petition.to_bytes() }];
+        let draft = Draft { client: by, floor: 1, events: None, requests };
+        Arc::new(draft.seal(RequestAuth::Signature([1; 64])))
+    };
+    let (expects, next) = (begins.digest(), Configuration { number: 1, ..begins.clone() });
+    let change = Change { expects, attempt: 0, expires: Millis(900), next, needed: Vec::new() };
+    let digest = change.digest();
+    let proposes = ask(client(7), Petition::Propose(Arc::new(change)));
+    let proposes = ToReplica::Request(proposes).to_bytes();
+    bench.round(1, &[(client(7), proposes)]).unwrap();
+    let before = answers(&mut bench);
+    for member in 0..4 {
+        let (signing, life) = ([150 + member; 32], life());
+        let possession = Signature([0; 64]);
+        let ready = Ready { epoch: Epoch(0), change: digest, signing, life, possession };
+        let envelope = ask(ClientId([100 + member; 32]), Petition::Ready(ready));
+        let said = [&[EPOCHS][..], &Message::Admit(envelope).to_bytes()].concat();
+        let said = [Bytes::from(said)].into_iter();
+        bench.machine.on_peer(MemberId(member.into()), said, false);
+    }
+    bench.round(1, &[]).unwrap();
+    assert!(bench.machine.executor().next_configuration().is_some(), "all members are ready");
+    [before, answers(&mut bench)]
+}
+
+/// How often a replica answers a client's query.
+fn answers(bench: &mut Bench) -> usize {
+    bench.driver.to_clients.clear();
+    let query = ToReplica::Query { number: 1, operation: Null::operation(8, 8).into() };
+    bench.round(1, &[(client(8), query.to_bytes())]).unwrap();
+    let told = bench.driver.to_clients.iter();
+    told.filter(|(_, message)| matches!(message, ToClient::Answer { .. })).count()
+}
+
 #[test]
-fn a_replica_that_is_left_out_ends() {
+fn a_replica_whose_configuration_is_over_answers_no_query() {
+    assert_eq!(answers_around_the_end(), [1, 0]);
+    let bug = Some("epochs.reads-behind-the-end");
+    assert_eq!(mutant::with(bug, answers_around_the_end), [1, 1]);
+}
+
+/// A member that was shown that it is left out.
+fn left_out() -> Bench {
     let (mut bench, _) = bench(0);
     bench.round(1, &[]).unwrap();
-    assert!(matches!(end(&mut bench), Err(Halt::Removed(Epoch(1)))));
+    end(&mut bench).unwrap();
+    assert_eq!(bench.status().phase, "leaving");
+    bench
+}
+
+#[test]
+fn a_replica_that_is_left_out_ends_when_all_that_stay_have_the_state() {
+    let (epoch, has_ended) = (Epoch(1), |ended| matches!(ended, Err(Halt::Removed(Epoch(1)))));
+    let mut bench = left_out();
+    let told = take_told(&mut bench);
+    for member in 1..4 {
+        assert!(told.contains(&(member, Message::Leaves { epoch })), "{told:?}");
+    }
+    tell_as(&mut bench, 0, &Message::Settled { epoch });
+    tell_as(&mut bench, 9, &Message::Settled { epoch });
+    tell_as(&mut bench, 1, &Message::Settled { epoch: Epoch(0) });
+    tell_as(&mut bench, 2, &Message::Settled { epoch });
+    tell_as(&mut bench, 3, &Message::Settled { epoch });
+    bench.round(1, &[]).unwrap();
+    bench.round(600, &[]).unwrap();
+    let told = take_told(&mut bench);
+    let asked = told.iter().filter(|(_, it)| *it == Message::Leaves { epoch });
+    assert_eq!(asked.map(|(to, _)| *to).collect::<Vec<_>>(), [1], "{told:?}");
+    tell_as(&mut bench, 1, &Message::Settled { epoch });
+    assert!(has_ended(bench.round(1, &[])));
+
+    // Two may be enough, as one is faulty at most; but others may not know the way yet.
+    let mut bench = left_out();
+    tell_as(&mut bench, 2, &Message::Settled { epoch });
+    bench.round(LEAVING_MILLIS, &[]).unwrap();
+    tell_as(&mut bench, 3, &Message::Settled { epoch });
+    bench.round(1, &[]).unwrap();
+    bench.round(LEAVING_MILLIS - 1, &[]).unwrap();
+    assert!(has_ended(bench.round(2, &[])));
+}
+
+#[test]
+fn a_replica_that_is_left_out_shows_others_so_and_answers_no_query() {
+    let mut bench = left_out();
+    bench.connect(client(8));
+    assert_eq!(answers(&mut bench), 0);
+    take_told(&mut bench);
+    tell_as(&mut bench, 3, &Message::At { epoch: Epoch(0), configuration: first().configuration });
+    bench.round(1, &[]).unwrap();
+    assert!(take_told(&mut bench).contains(&(3, Message::Proofs(vec![link()]))));
+    let asked = ToReplica::Standing { from: 0 }.to_bytes();
+    bench.round(1, &[(client(8), asked)]).unwrap();
+    let standing = Standing { epoch: Epoch(1), links: vec![link()], pending: None };
+    let shown = (client(8), ToClient::Standing(standing.to_bytes()));
+    assert!(bench.driver.to_clients.contains(&shown));
+}
+
+#[test]
+fn a_member_says_that_it_has_the_first_state_once_it_has() {
+    let settled = |bench: &mut Bench| {
+        take_told(bench);
+        tell_as(bench, 0, &Message::Leaves { epoch: Epoch(1) });
+        bench.round(1, &[]).unwrap();
+        take_told(bench).contains(&(0, Message::Settled { epoch: Epoch(1) }))
+    };
+    let (mut one, _) = bench(1);
+    one.round(1, &[]).unwrap();
+    assert!(!settled(&mut one), "it is in the epoch before");
+    end(&mut one).unwrap();
+    assert!(settled(&mut one));
+
+    let (mut other, _) = bench(1);
+    other.round(1, &[]).unwrap();
+    tell(&mut other, &Message::Proofs(vec![link_behind(Slot(9))]));
+    other.round(1, &[]).unwrap();
+    other.round(1_000, &[]).unwrap();
+    assert_eq!(other.status().epoch, 1);
+    assert!(!settled(&mut other), "it lacks the state of slot 9");
 }
 
 /// In which epochs a replica is that was shown the end of its own, whose state it is slow to keep,
