@@ -81,8 +81,8 @@ fn signature(secret: &Digest, digest: &Digest) -> [u8; 64] {
 }
 
 impl Crypto {
-    /// The keys of a world with `n` replicas and this many clients, who sign. Members are clients
-    /// too, under their own keys.
+    /// The keys of a world with `n` machines for replicas and this many clients, who sign. Members
+    /// are clients too, under their own keys.
     #[must_use]
     pub fn new(seed: u64, n: usize, clients: usize) -> Self {
         let client = |index| (client_id(seed, index), secret("client", seed, index));
@@ -176,24 +176,26 @@ impl Crypto {
         secret
     }
 
-    /// The MACs by which a replica convinces each other one of a statement with this digest.
+    /// The MACs by which the replica at a place convinces each of a group of a statement with this
+    /// digest.
     #[must_use]
-    pub fn macs_of(&self, author: ReplicaId, digest: &Digest) -> MacVector {
-        let secret = &self.replicas[usize::from(author.0)];
-        let receivers = 0..self.replicas.len() as u64;
-        MacVector::new(receivers.map(|to| keyed(secret, 6, [to, 0, 0, 0, 0, 0], digest)))
+    pub fn macs_of(
+        &self,
+        author: ReplicaId,
+        membership: &Membership,
+        digest: &Digest,
+    ) -> MacVector {
+        self.macs_to(author, membership.members.iter().map(|member| member.id.0.into()), digest)
     }
 
-    /// Whether the author made this receiver's entry, of one for each replica.
-    fn convinces_of(
+    fn macs_to(
         &self,
-        (author, to): (ReplicaId, ReplicaId),
+        author: ReplicaId,
+        receivers: impl Iterator<Item = u64>,
         digest: &Digest,
-        macs: &MacVector,
-    ) -> bool {
-        let n = self.replicas.len();
-        let entry = macs.entry(to, n).filter(|_| usize::from(author.0) < n);
-        entry.is_some_and(|entry| self.macs_of(author, digest).entry(to, n) == Some(entry))
+    ) -> MacVector {
+        let secret = &self.replicas[usize::from(author.0)];
+        MacVector::new(receivers.map(|to| keyed(secret, 6, [to, 0, 0, 0, 0, 0], digest)))
     }
 }
 
@@ -222,8 +224,13 @@ impl Verifier for Crypto {
     }
 
     fn vector(&self, author: ReplicaId, digest: &Digest, macs: &MacVector) -> bool {
-        let mut receivers = (0..self.replicas.len() as u16).map(ReplicaId);
-        receivers.any(|to| self.convinces_of((author, to), digest, macs))
+        let n = self.replicas.len();
+        if usize::from(author.0) >= n {
+            return false;
+        }
+        let made = self.macs_to(author, 0..n as u64, digest);
+        let mut receivers = (0..n as u16).map(ReplicaId);
+        receivers.any(|to| macs.entry(to, n).is_some_and(|entry| made.entry(to, n) == Some(entry)))
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {

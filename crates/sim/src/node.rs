@@ -6,19 +6,20 @@ use crate::crypto::{Crypto, Keys};
 use crate::devices::SimDevices;
 use crate::key_ring::{KeyRing, SharedKeyRing};
 use crate::observation::Observation;
-use crate::packet::{Address, Packet, member_at};
+use crate::packet::{Address, Packet, member_at, member_of, place_of};
 use crate::service::Journal;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier as _;
 use pentarchy_core::counter::{Position, Refused};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{self, Epochs};
+use pentarchy_core::epochs::{self, Epochs, Proof};
 use pentarchy_core::erased::{CoreEvent, Incoming, ReplicaCore};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{
     ClientId, Epoch, Incarnation, Millis, Node, ReplicaId, ReplicaSet, Slot,
 };
 use pentarchy_core::limits::REPLY_WHOLE_BYTES_MIN;
+use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{Reject, Status, TimerKey};
@@ -74,8 +75,8 @@ impl Statuses {
 
 /// A replica without a clock and without a network.
 pub struct ReplicaNode<'f> {
+    /// At which place.
     id: ReplicaId,
-    others: ReplicaSet,
     machine: Machine<'f, KeptDisk>,
     watch: Watch,
     crypto: Arc<Crypto>,
@@ -93,7 +94,7 @@ pub type SharedDevice = Arc<Mutex<SimDevices>>;
 
 /// What a replica node is made of.
 pub struct Parts<'f> {
-    /// Which replica.
+    /// At which place it is.
     pub id: ReplicaId,
     /// The keys.
     pub crypto: Arc<Crypto>,
@@ -138,7 +139,8 @@ impl Parts<'_> {
         let (crypto, clients, device) = keys;
         let epochs = Epochs::new(member_at(id), life_of(&device), membership.clone());
         let factory = Box::new(OneEpoch);
-        let ring = KeyRing::shared(id, membership.members[usize::from(id.0)].signing);
+        let first = member_of(membership, id).expect("it is a member").signing;
+        let ring = KeyRing::shared(id, first);
         let (faulty, kept, store, asks) = (None, None, None, false);
         Self {
             id,
@@ -173,12 +175,19 @@ impl<'f> ReplicaNode<'f> {
         let Parts { id, crypto, clients, executor, journal, core, epochs, factory, .. } = parts;
         let Parts { device, ring, faulty, kept, store, asks, .. } = parts;
         let membership = epochs.membership().clone();
-        let mut others: ReplicaSet = membership.ids().collect();
-        others.remove(id);
         let is_faulty = faulty.is_some();
-        let key = membership.members[usize::from(id.0)].signing;
-        let means =
-            Means { id, crypto: crypto.clone(), ring, key, device: device.clone(), is_faulty };
+        let key = member_of(&membership, id).expect("it is a member").signing;
+        // It may have stopped before it could go over to that.
+        ring.lock().adopt(&key);
+        let means = Means {
+            id,
+            crypto: crypto.clone(),
+            ring,
+            key,
+            membership: membership.clone(),
+            device: device.clone(),
+            is_faulty,
+        };
         let keys = Keys { crypto: crypto.clone(), me: id, membership: membership.clone() };
         let engine = Engine::new(EngineParts {
             core,
@@ -208,7 +217,7 @@ impl<'f> ReplicaNode<'f> {
         let mut watch = Watch::new(id, clients, journal, device, kept, membership);
         (watch.is_faulty, watch.elapsed_ms) = (is_faulty, elapsed_ms);
         let (now, asked) = (Millis(elapsed_ms), leaving::Asked::default());
-        let mut node = Self { id, others, machine, watch, crypto, faulty, started_at, now, asked };
+        let mut node = Self { id, machine, watch, crypto, faulty, started_at, now, asked };
         node.connect();
         node.drive(out, |_, _| Ok(()));
         node
@@ -216,9 +225,42 @@ impl<'f> ReplicaNode<'f> {
 
     /// Everybody is connected.
     fn connect(&mut self) {
-        let peers = self.others.iter().map(|peer| Node::Member(member_at(peer)));
+        let others = self.others();
+        let peers = others.iter().map(|peer| Node::Member(member_at(peer)));
         let clients = self.watch.clients.iter().copied().map(Node::Client);
         peers.chain(clients).for_each(|node| self.machine.on_link_up(node));
+    }
+
+    /// Which replica of its epoch it is.
+    ///
+    /// # Panics
+    /// Never: one without a place ends.
+    #[must_use]
+    pub fn me(&self) -> ReplicaId {
+        let me = self.watch.membership.index_of(member_at(self.id));
+        me.expect("a replica without a place ends")
+    }
+
+    /// Where the other members of its epoch are.
+    fn others(&self) -> ReplicaSet {
+        let members = self.watch.membership.members.iter();
+        let places = members.map(|member| ReplicaId(member.id.0 as u16));
+        places.filter(|place| *place != self.id).collect()
+    }
+
+    /// Where a replica of its epoch is.
+    #[must_use]
+    pub fn place_of(&self, replica: ReplicaId) -> Option<ReplicaId> {
+        place_of(&self.watch.membership, replica)
+    }
+
+    /// The group of its core, and how the configurations before ended.
+    #[must_use]
+    pub fn chain(&self) -> (Arc<Membership>, Vec<Proof>) {
+        let membership = self.watch.membership.clone();
+        let links = self.machine.epochs().links().iter();
+        let ended = membership.stated.as_ref().map_or(0, |stated| stated.number);
+        (membership, links.take(ended as usize).cloned().collect())
     }
 
     /// A connection began, or is over; nothing to do if it knows that.
@@ -284,7 +326,14 @@ impl<'f> ReplicaNode<'f> {
                 kept.borrow_mut().on_rewound();
                 out.push(Act::Saw(Observation::Rewound(halt.to_string())));
             }
+            (Err(Halt::Removed(epoch)), _) => {
+                self.watch.has_ended = true;
+                out.push(Act::Saw(Observation::Removed { epoch }));
+            }
             (Err(halt), _) => panic!("{}: {halt}", self.id),
+        }
+        for member in core::mem::take(&mut self.watch.came) {
+            self.machine.on_link_up(Node::Member(member));
         }
         for whom in core::mem::take(&mut self.watch.hung_up) {
             self.on_link(whom, false);
@@ -307,8 +356,13 @@ impl<'f> ReplicaNode<'f> {
 
     /// Signs in the epoch of its core, whatever it is.
     fn sign(&self, digest: &Digest) -> [u8; 64] {
-        let key = &self.watch.membership.members[usize::from(self.id.0)].signing;
+        let key = &self.watch.membership.members[usize::from(self.me().0)].signing;
         self.crypto.sign(self.id, key, digest)
+    }
+
+    /// Convinces each member of the epoch of its core by a MAC.
+    fn macs(&self, digest: &Digest) -> MacVector {
+        self.crypto.macs_of(self.id, &self.watch.membership, digest)
     }
 
     /// What it can check in the epoch of its core.
@@ -381,6 +435,12 @@ impl<'f> ReplicaNode<'f> {
         life_of(&self.watch.device).incarnation
     }
 
+    /// Whether it knows that the group goes on without it.
+    #[must_use]
+    pub const fn is_leaving(&self) -> bool {
+        self.machine.is_leaving()
+    }
+
     /// Whether its epoch is over, and it is about to go on in the next one.
     #[must_use]
     pub fn is_ending(&self) -> bool {
@@ -391,13 +451,15 @@ impl<'f> ReplicaNode<'f> {
     /// handed in its epoch; none if nothing.
     #[must_use]
     pub fn was_handed(&self, replica: ReplicaId) -> Option<Position> {
+        let replica = self.watch.membership.index_of(member_at(replica))?;
         self.watch.handed.get(&replica).copied()
     }
 
     /// Whether the epoch that it is in admits this life of a replica's device.
     #[must_use]
     pub fn admits(&self, replica: ReplicaId, life: Incarnation) -> bool {
-        self.machine.membership().members[usize::from(replica.0)].incarnation == life
+        let member = member_of(self.machine.membership(), replica);
+        member.is_some_and(|member| member.incarnation == life)
     }
 
     /// Whether the epoch counts by its device.
@@ -431,6 +493,7 @@ impl<'f> ReplicaNode<'f> {
 
     /// Opens a message as its core would, uncounted.
     fn open(&self, from: ReplicaId, wire: &Bytes) -> Result<Incoming, Reject> {
+        let from = self.watch.membership.index_of(member_at(from)).ok_or(Reject::WrongRole)?;
         let open = || self.core().open(&self.keys(), from, wire);
         match self.crypto.real() {
             Some(all) => all.uncounted(open),
@@ -485,6 +548,11 @@ impl<'f> ReplicaNode<'f> {
     }
 
     fn on_peer(&mut self, peer: ReplicaId, packet: &Packet, bytes: Bytes, out: &mut Vec<Act>) {
+        // Nobody lets in a machine that is no member yet.
+        let stated = self.watch.membership.stated.as_ref();
+        if stated.is_some_and(|stated| member_at(peer) >= stated.next_member) {
+            return;
+        }
         self.overhear_packet(peer, packet);
         if self.is_mute() && self.is_for_core(packet) {
             return;
@@ -547,12 +615,13 @@ impl<'f> ReplicaNode<'f> {
             return;
         }
         match packet {
-            Packet::Protocol(epoch, wire)
-                if *epoch == self.epoch()
-                    && self.core().open_new(&self.keys(), peer, wire).is_ok() =>
-            {
-                self.overhear(wire);
-                self.teach(wire);
+            Packet::Protocol(epoch, wire) if *epoch == self.epoch() => {
+                let from = self.watch.membership.index_of(member_at(peer));
+                let opens = |from| self.core().open_new(&self.keys(), from, wire).is_ok();
+                if from.is_some_and(opens) {
+                    self.overhear(wire);
+                    self.teach(wire);
+                }
             }
             Packet::Epochs(wire) => {
                 let Ok(message) = epochs::Message::from_bytes(wire) else { return };

@@ -217,6 +217,11 @@ pub enum Observation {
     Ended(Handover),
     /// It goes on in this epoch.
     Began(Arc<Membership>),
+    /// It ends, as the group goes on without it.
+    Removed {
+        /// From this epoch on.
+        epoch: Epoch,
+    },
 }
 
 impl Observation {

@@ -2,6 +2,7 @@
 
 use pentarchy_core::Bytes;
 use pentarchy_core::ids::{Epoch, MemberId, ReplicaId};
+use pentarchy_core::membership::{Member, Membership};
 use pentarchy_core::wire::{Reader, Wire as _, Writer};
 use pentarchy_machine::{EPOCHS, PROTOCOL, RESUMING, TRANSFER};
 
@@ -27,6 +28,19 @@ impl Address {
 #[must_use]
 pub const fn member_at(ReplicaId(place): ReplicaId) -> MemberId {
     MemberId(place as u32)
+}
+
+/// Who is at this place in the world, in a group of which that is a member.
+#[must_use]
+pub fn member_of(membership: &Membership, place: ReplicaId) -> Option<&Member> {
+    membership.members.iter().find(|member| member.id == member_at(place))
+}
+
+/// Where in the world a replica of this group is; none if the group has none of that number.
+#[must_use]
+pub fn place_of(membership: &Membership, replica: ReplicaId) -> Option<ReplicaId> {
+    let member = membership.members.get(usize::from(replica.0))?;
+    Some(ReplicaId(member.id.0 as u16))
 }
 
 /// What goes over a channel.

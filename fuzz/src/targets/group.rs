@@ -356,6 +356,7 @@ impl Group {
             | Observation::Resumes { .. }
             | Observation::Rewound(_) => panic!("{id} has a disk"),
             Observation::LostCounter => panic!("the counter of {id} does not answer"),
+            Observation::Removed { .. } => panic!("nobody changes the members of this group"),
             Observation::Speculated { .. }
             | Observation::Committed { .. }
             | Observation::Confirmed { .. }

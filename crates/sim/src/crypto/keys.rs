@@ -2,6 +2,7 @@
 
 use super::{Crypto, Means};
 use crate::certifier::Certifier;
+use crate::packet::{member_at, place_of};
 use pentarchy_core::auth::Verifier;
 use pentarchy_core::counter::{Instance, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
@@ -16,26 +17,33 @@ use std::sync::Arc;
 pub struct Keys {
     /// All keys.
     pub crypto: Arc<Crypto>,
-    /// Whose eyes these are.
+    /// At which place they are.
     pub me: ReplicaId,
     /// Whose devices count.
     pub membership: Arc<Membership>,
 }
 
+impl Keys {
+    /// Which device of a replica certifies in this epoch. Devices go by members.
+    fn certifier(&self, replica: ReplicaId, instance: Instance) -> Option<Certifier> {
+        let incarnation = self.membership.members.get(usize::from(replica.0))?.incarnation;
+        let replica = place_of(&self.membership, replica)?;
+        Some(Certifier { replica, instance, incarnation, epoch: self.membership.epoch })
+    }
+}
+
 impl Verifier for Keys {
     fn signature(&self, replica: ReplicaId, digest: &Digest, signed: &[u8; 64]) -> bool {
         let member = self.membership.members.get(usize::from(replica.0));
+        let place = place_of(&self.membership, replica);
         member
-            .is_some_and(|member| self.crypto.is_signed((replica, &member.signing), digest, signed))
+            .zip(place)
+            .is_some_and(|(it, place)| self.crypto.is_signed((place, &it.signing), digest, signed))
     }
 
     fn usig(&self, replica: ReplicaId, digest: &Digest, ui: &Ui) -> bool {
-        let Some(member) = self.membership.members.get(usize::from(replica.0)) else {
-            return false;
-        };
-        let (incarnation, epoch) = (member.incarnation, self.membership.epoch);
-        let by = Certifier { replica, instance: ui.instance, incarnation, epoch };
-        self.crypto.certified(by, digest, ui)
+        let by = self.certifier(replica, ui.instance);
+        by.is_some_and(|by| self.crypto.certified(by, digest, ui))
     }
 
     fn mac(
@@ -44,15 +52,17 @@ impl Verifier for Keys {
         digest: &Digest,
         mac: &TrustedMac,
     ) -> bool {
-        let Some(member) = self.membership.members.get(usize::from(replica.0)) else {
-            return false;
-        };
-        let (incarnation, epoch) = (member.incarnation, self.membership.epoch);
-        self.crypto.is_mac(Certifier { replica, instance, incarnation, epoch }, digest, mac)
+        let by = self.certifier(replica, instance);
+        by.is_some_and(|by| self.crypto.is_mac(by, digest, mac))
     }
 
     fn vector(&self, author: ReplicaId, digest: &Digest, macs: &MacVector) -> bool {
-        self.crypto.convinces_of((author, self.me), digest, macs)
+        let (all, n) = (&self.membership, self.membership.n());
+        let Some((author, me)) = place_of(all, author).zip(all.index_of(member_at(self.me))) else {
+            return false;
+        };
+        let made = || self.crypto.macs_of(author, all, digest);
+        macs.entry(me, n).is_some_and(|entry| made().entry(me, n) == Some(entry))
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {

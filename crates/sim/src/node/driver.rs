@@ -62,6 +62,8 @@ pub(super) struct Watch {
     pub said: Vec<Bytes>,
     /// Those on whose links the machine hung up in the present event, or who left the group.
     pub hung_up: Vec<Address>,
+    /// Those who are members since the present event.
+    pub came: Vec<MemberId>,
     /// Those to whom it has no connection.
     pub down: BTreeSet<Address>,
     /// It has ended for another reason than its disk.
@@ -97,6 +99,7 @@ impl Watch {
             informed: Informed::default(),
             said: Vec::new(),
             hung_up: Vec::new(),
+            came: Vec::new(),
             down: BTreeSet::new(),
             has_ended: false,
         }
@@ -268,6 +271,9 @@ impl SimDriver<'_> {
     /// States, views and epochs.
     fn stands(&mut self, seen: &Observed<'_>) {
         if let Observed::Began(membership) = seen {
+            let before = self.watch.membership.clone();
+            let members = membership.members.iter().map(|it| it.id);
+            self.watch.came.extend(members.filter(|id| before.index_of(*id).is_none()));
             self.watch.membership = (*membership).clone();
             self.watch.handed.clear();
             self.watch.informed = Informed::default();

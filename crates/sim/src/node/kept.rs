@@ -71,7 +71,7 @@ pub struct Kept {
     rng: Rng,
     identity: Identity,
     options: Options,
-    /// The group as it began.
+    /// The group in which the replica began.
     first: Arc<Membership>,
     stepped: Stepped,
     /// The epoch that goes on.
@@ -105,10 +105,11 @@ pub struct Kept {
 pub type SharedKept = Rc<RefCell<Kept>>;
 
 impl Kept {
-    /// The disk of a replica that begins, in a group that began with these members. `large`:
-    /// clients send envelopes of any size.
+    /// The disk of a replica that begins with this epoch. `large`: clients send envelopes of any
+    /// size.
     #[must_use]
-    pub fn new(first: Arc<Membership>, identity: Identity, large: bool, mut rng: Rng) -> Self {
+    pub fn new(start: EpochStart, identity: Identity, large: bool, mut rng: Rng) -> Self {
+        let first = start.membership.clone();
         let disk = SimDisk::new(rng.next_u64(), FAULTS);
         let segment_bytes = if large { LARGE_SEGMENT_BYTES } else { SEGMENT_BYTES };
         let growth_bytes_max = GROWTH_SEGMENTS * segment_bytes;
@@ -120,7 +121,7 @@ impl Kept {
             if aside.percent(50) { SMALL_LOG_SEGMENTS * segment_bytes } else { 1 << 30 };
         let rest = Options::new([7; 32]);
         let options = Options { segment_bytes, bytes_max, growth_bytes_max, cold_states, ..rest };
-        let kept = kept::Kept::create(&mut *disk.root(), identity, first.clone(), options);
+        let kept = kept::Kept::create_in(&mut *disk.root(), identity, start, options);
         let kept = kept.expect("a disk that works");
         let durable = kept.durable();
         Self {

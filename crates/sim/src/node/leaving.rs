@@ -5,6 +5,7 @@
 
 use super::{ReplicaNode, Statuses};
 use crate::devices::SimDevices;
+use crate::packet::place_of;
 use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature};
 use pentarchy_core::counter::Counters as _;
 use pentarchy_core::digest::Digest;
@@ -85,7 +86,7 @@ impl ReplicaNode<'_> {
                     self.tag_of(&outgoing, &mut devices).map_err(|why| (outgoing.kind, why))?;
                 let (wire, incoming) = core.seal(&outgoing, tag);
                 if matches!(outgoing.kind, "view_change" | "new_view") {
-                    let opened = core.open(&keys, self.id, &wire);
+                    let opened = core.open(&keys, self.me(), &wire);
                     opened.map_err(|why| (outgoing.kind, why))?;
                 }
                 if self.hears_itself(to) {
@@ -103,10 +104,13 @@ impl ReplicaNode<'_> {
         let enough = membership.f + 1;
         let sign = move |by: ReplicaId, digest: &Digest| {
             let key = &membership.members[usize::from(by.0)].signing;
-            Signature(crypto.sign(by, key, digest))
+            let place = place_of(&membership, by).expect("it is a member");
+            Signature(crypto.sign(place, key, digest))
         };
         let asks = |by| core.asks_to_leave(by, &sign);
-        let all: Vec<_> = self.others.iter().take(enough).flat_map(asks).collect();
+        let me = self.me();
+        let others = self.watch.membership.ids().filter(|id| *id != me);
+        let all: Vec<_> = others.take(enough).flat_map(asks).collect();
         all.into_iter().map(CoreEvent::Message)
     }
 
@@ -116,7 +120,7 @@ impl ReplicaNode<'_> {
             Auth::Channel => AuthTag::Channel,
             Auth::Checksum => AuthTag::Checksum(Checksum::of(&outgoing.digest)),
             Auth::Signature => AuthTag::Signature(self.sign(&outgoing.digest)),
-            Auth::Vector => AuthTag::Vector(self.crypto.macs_of(self.id, &outgoing.digest)),
+            Auth::Vector => AuthTag::Vector(self.macs(&outgoing.digest)),
             Auth::Usig(instance, position) => {
                 let store = self.machine.store();
                 let certified = |store: &DurableStore<_>| {
@@ -135,10 +139,10 @@ impl ReplicaNode<'_> {
 
     fn hears_itself(&self, to: To) -> bool {
         match to {
-            To::One(id) => id == self.id,
+            To::One(id) => id == self.me(),
             To::Others => false,
             To::All => true,
-            To::Set(set) => set.contains(self.id),
+            To::Set(set) => set.contains(self.me()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Act, ReplicaNode, SharedDevice};
 use crate::crypto::Crypto;
 use crate::observation::Observation;
-use crate::packet::{Address, Packet};
+use crate::packet::{Address, Packet, member_of};
 use crate::rng::Rng;
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Counters, Instance, Position, Refused, TrustedMac, Ui};
@@ -103,9 +103,9 @@ impl ReplicaNode<'_> {
             self.overhear(&wire);
         }
         if epoch != self.watch.membership.epoch {
-            let (id, membership) = (self.id, self.watch.membership.clone());
+            let (me, membership) = (self.me(), self.watch.membership.clone());
             if let Some(lying) = self.lying() {
-                lying.forger = (lying.make)(id, &membership);
+                lying.forger = (lying.make)(me, &membership);
                 lying.heard.iter().for_each(|wire| lying.forger.hear(wire));
             }
         }
@@ -113,10 +113,10 @@ impl ReplicaNode<'_> {
 
     /// Lets the liar know what was said.
     pub(super) fn overhear(&mut self, wire: &Bytes) {
-        let (id, author) = (self.id, ReplicaId::decode(&mut Reader::new(wire)));
+        let (me, author) = (self.me(), ReplicaId::decode(&mut Reader::new(wire)));
         if let Some(lying) = self.lying() {
             lying.forger.hear(wire);
-            if author == Ok(id) {
+            if author == Ok(me) {
                 return;
             }
             if lying.heard.len() == HEARD_MAX {
@@ -135,7 +135,7 @@ impl ReplicaNode<'_> {
 
     /// Says something that is not so, now and then, to some of the others.
     pub(super) fn lie(&mut self, now: Millis, out: &mut Vec<Act>) {
-        let (others, epoch) = (self.others, self.epoch());
+        let (others, epoch) = (self.others(), self.epoch());
         let Self { id, faulty, crypto, watch, .. } = self;
         let Some(lying) = faulty.as_mut().and_then(|fault| fault.lying.as_mut()) else { return };
         let began = *lying.began.get_or_insert(now);
@@ -152,7 +152,7 @@ impl ReplicaNode<'_> {
         let kind = *lying.rng.pick(&kinds);
         let lies: Vec<_> = lies.into_iter().filter(|lie| lie.kind == kind).collect();
         let lie = *lying.rng.pick(&lies);
-        let key = watch.membership.members[usize::from(id.0)].signing;
+        let key = member_of(&watch.membership, *id).expect("it has a place").signing;
         let mut own = Own { id: *id, key, crypto, device: &watch.device, certified: Vec::new() };
         let told = lying.forger.tell(&lie, &mut own);
         let to = match lying.rng.percent(60) {

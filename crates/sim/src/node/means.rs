@@ -3,6 +3,7 @@
 use super::SharedDevice;
 use crate::crypto::Crypto;
 use crate::key_ring::{KeyRing, SharedKeyRing};
+use crate::packet::member_of;
 use pentarchy_core::auth::{Auth, AuthTag, Checksum, Signature};
 use pentarchy_core::authenticator::Authenticator;
 use pentarchy_core::counter::{
@@ -10,6 +11,7 @@ use pentarchy_core::counter::{
 };
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Incarnation, ReplicaId};
+use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::Membership;
 use std::sync::Arc;
 
@@ -20,12 +22,18 @@ pub(super) struct Means {
     pub ring: SharedKeyRing,
     /// The key of its configuration.
     pub key: [u8; 32],
+    /// The members of its epoch.
+    pub membership: Arc<Membership>,
     pub device: SharedDevice,
     /// Nobody relies on it: its device may be in a later epoch than it is.
     pub is_faulty: bool,
 }
 
 impl Means {
+    fn macs(&self, digest: &Digest) -> MacVector {
+        self.crypto.macs_of(self.id, &self.membership, digest)
+    }
+
     /// By the key of its configuration, unless that is erased.
     fn signature(&self, digest: &Digest) -> [u8; 64] {
         match self.ring.lock().has(&self.key) {
@@ -42,7 +50,7 @@ impl Authenticator for Means {
             Auth::Channel => Ok(AuthTag::Channel),
             Auth::Checksum => Ok(AuthTag::Checksum(Checksum::of(digest))),
             Auth::Signature => Ok(AuthTag::Signature(self.signature(digest))),
-            Auth::Vector => Ok(AuthTag::Vector(self.crypto.macs_of(self.id, digest))),
+            Auth::Vector => Ok(AuthTag::Vector(self.macs(digest))),
             Auth::Usig(instance, position) => {
                 device.create(*instance, *position, digest).map(AuthTag::Usig)
             }
@@ -55,7 +63,8 @@ impl Authenticator for Means {
     }
 
     fn begin_epoch(&mut self, membership: &Membership) -> Result<(), Refused> {
-        let key = membership.members[usize::from(self.id.0)].signing;
+        let key = member_of(membership, self.id).expect("it has a place").signing;
+        self.membership = Arc::new(membership.clone());
         if key != self.key {
             self.ring.lock().adopt(&key);
             self.key = key;

@@ -88,12 +88,12 @@ impl ReplicaNode<'_> {
 
     /// Says what another said, if it is a message of the protocol and the device certifies it.
     pub(super) fn repeat(&mut self, out: &mut Vec<Act>) {
-        let others = self.others;
+        let others = self.others();
         let parrot = self.faulty.as_mut().and_then(|faulty| faulty.parrot.as_mut());
         let Some((body, to)) = parrot.and_then(|parrot| parrot.choose(others)) else { return };
         let Some(outgoing) = self.core().compose(&body) else { return };
         let Some(tag) = self.authenticate(&outgoing, out) else { return };
-        let wire = authored::join(self.id, &tag, &outgoing.body);
+        let wire = authored::join(self.me(), &tag, &outgoing.body);
         for peer in to.iter() {
             let packet = Packet::Protocol(self.epoch(), wire.clone());
             out.push(Act::Send { to: Address::Replica(peer), packet });
@@ -108,7 +108,7 @@ impl ReplicaNode<'_> {
             Auth::Channel => AuthTag::Channel,
             Auth::Checksum => AuthTag::Checksum(Checksum::of(digest)),
             Auth::Signature => AuthTag::Signature(self.sign(digest)),
-            Auth::Vector => AuthTag::Vector(self.crypto.macs_of(self.id, digest)),
+            Auth::Vector => AuthTag::Vector(self.macs(digest)),
             Auth::Usig(instance, position) => {
                 let ui = devices.create(instance, position, digest).ok()?;
                 let (epoch, digest) = (devices.epoch(), *digest);

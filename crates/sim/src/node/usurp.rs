@@ -37,7 +37,10 @@ pub struct Usurping {
 
 /// Who it is and where it stands.
 struct Own<'a> {
+    /// At which place.
     id: ReplicaId,
+    /// Which replica of its epoch.
+    me: ReplicaId,
     crypto: &'a Crypto,
     membership: &'a Membership,
     /// How configurations ended.
@@ -191,7 +194,7 @@ impl Usurping {
         let handover = self.false_handover(own);
         let signature = sign(own, &handover);
         let same = self.rng.percent(50);
-        let name = |id: ReplicaId| if same { own.id } else { id };
+        let name = |id: ReplicaId| if same { own.me } else { id };
         let signatures = own.membership.ids().map(|id| (name(id), signature)).collect();
         let mut proofs = vec![Proof { handover, next: None, signatures }];
         if self.rng.percent(30) {
@@ -202,7 +205,7 @@ impl Usurping {
 }
 
 fn sign(own: &Own<'_>, handover: &Handover) -> Signature {
-    let key = &own.membership.members[usize::from(own.id.0)].signing;
+    let key = &own.membership.members[usize::from(own.me.0)].signing;
     Signature(own.crypto.sign(own.id, key, &handover.statement(own.membership)))
 }
 
@@ -220,7 +223,7 @@ impl ReplicaNode<'_> {
 
     /// Says something about epochs that is not so, now and then, to some of the others.
     pub(super) fn usurp(&mut self, out: &mut Vec<Act>) {
-        let others = self.others;
+        let (others, me) = (self.others(), self.me());
         let Self { id, crypto, watch, faulty, machine, .. } = self;
         let Some(usurping) = faulty.as_mut().and_then(|fault| fault.usurping.as_mut()) else {
             return;
@@ -230,7 +233,7 @@ impl ReplicaNode<'_> {
         if !usurping.rng.chance(rate_ppm) {
             return;
         }
-        let own = Own { id: *id, crypto, membership: &watch.membership, links };
+        let own = Own { id: *id, me, crypto, membership: &watch.membership, links };
         let message = usurping.make_up(&own);
         let to = match usurping.rng.percent(60) {
             true => others,
@@ -252,7 +255,13 @@ mod tests {
     #[test]
     fn a_usurper_names_the_configuration_of_its_group_and_others() {
         let (membership, crypto) = (crate::world::membership(1, 3, 1), Crypto::new(1, 3, 1));
-        let own = Own { id: ReplicaId(0), crypto: &crypto, membership: &membership, links: &[] };
+        let own = Own {
+            id: ReplicaId(0),
+            me: ReplicaId(0),
+            crypto: &crypto,
+            membership: &membership,
+            links: &[],
+        };
         let mut usurping = Usurping::new(Rng::new(1), 0);
         let is_its_own = |message| match message {
             Message::At { configuration, .. } => Some(configuration == membership.configuration),

@@ -343,6 +343,7 @@ impl Scene {
             | Observation::Found(_)
             | Observation::Resumes { .. }
             | Observation::LostCounter
+            | Observation::Removed { .. }
             | Observation::Rewound(_)
             | Observation::Lied { .. }
             | Observation::Asked { .. }
