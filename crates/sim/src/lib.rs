@@ -31,6 +31,7 @@ pub mod devices;
 pub mod disk;
 pub mod explorer;
 mod factories;
+mod following;
 pub mod hearing;
 pub mod hostile;
 pub mod key_ring;

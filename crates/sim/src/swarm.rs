@@ -25,6 +25,7 @@ mod late;
 mod losses;
 mod reads;
 mod refreshes;
+mod replacements;
 mod rifts;
 mod small;
 pub mod text;
@@ -220,6 +221,9 @@ impl Options {
         if config.faults && !config.hostile_only && !rules.pillars {
             options.draw_late(&mut Rng::new(services.next_u64().rotate_left(59)));
         }
+        if config.faults && !config.hostile_only && !rules.pillars && !rules.speculative {
+            options.draw_replacements(&mut Rng::new(services.next_u64().rotate_left(61)));
+        }
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.
             options.byzantine.clear();
@@ -407,6 +411,19 @@ impl Options {
     pub fn places(&self) -> Vec<ReplicaId> {
         let ids = (0..self.n as u16).map(ReplicaId);
         ids.chain(self.twins()).collect()
+    }
+
+    /// The machines that are members from the start, and those that may become so, by their
+    /// places.
+    pub fn machines(&self) -> impl Iterator<Item = ReplicaId> + use<> {
+        (0..(self.n + self.joiners()) as u16).map(ReplicaId)
+    }
+
+    /// Machines that may join the group.
+    #[must_use]
+    pub fn joiners(&self) -> usize {
+        let replaces = |(_, it): &&(Micros, Disturbance)| matches!(it, Disturbance::Replace(_));
+        self.disturbances.iter().filter(replaces).count()
     }
 
     fn twins(&self) -> impl Iterator<Item = ReplicaId> {

@@ -1,13 +1,17 @@
 //! One simulated client: the core that is under test, and an application that keeps it busy.
 
 use crate::crypto::Crypto;
+use crate::factories::{ClientSetup, StartClient};
+use crate::following::Following;
 use crate::packet::{Address, Packet};
 use crate::rng::Rng;
 use crate::service::{Action, Operation};
 use crate::time::Micros;
 use pentarchy_core::Bytes;
-use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
+use pentarchy_core::standing::Standing;
 use pentarchy_core::wire::Wire;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -102,7 +106,7 @@ struct Told {
 }
 
 /// A client.
-pub struct ClientNode {
+pub struct ClientNode<'a> {
     id: ClientId,
     core: Box<dyn ClientCore>,
     crypto: Arc<Crypto>,
@@ -124,9 +128,11 @@ pub struct ClientNode {
     /// Numbers that wait, with the time of their submission.
     outstanding: BTreeMap<u64, Micros>,
     effects: Vec<Effect>,
+    /// Where the group may have other members some day.
+    following: Option<Following<'a>>,
 }
 
-impl ClientNode {
+impl<'a> ClientNode<'a> {
     /// The client with this index, which will submit `requests` operations, from number 1.
     #[must_use]
     pub fn new(
@@ -154,7 +160,18 @@ impl ClientNode {
             left: requests,
             outstanding: BTreeMap::new(),
             effects: Vec::new(),
+            following: None,
         }
+    }
+
+    /// The client goes on with the group that follows on this one, whoever its members are.
+    pub fn follow(
+        &mut self,
+        first: Arc<Membership>,
+        start: &'a StartClient<'a>,
+        setup: ClientSetup,
+    ) {
+        self.following = Some(Following::new(self.crypto.clone(), first, start, setup));
     }
 
     /// Who it is.
@@ -254,9 +271,52 @@ impl ClientNode {
     /// A packet came.
     pub fn on_packet(&mut self, from: ReplicaId, packet: &Packet, out: &mut Vec<ClientAct>) {
         let Packet::ToClient(bytes) = packet else { return };
-        if let Ok(message) = ToClient::from_bytes(bytes) {
-            self.step(Event::Message { from, message }, out);
+        match (ToClient::from_bytes(bytes), self.replica_at(from)) {
+            (Ok(ToClient::Standing(standing)), _) if self.following.is_some() => {
+                self.on_standing(&standing, out);
+            }
+            (Ok(message), Some(from)) => self.step(Event::Message { from, message }, out),
+            _ => {}
         }
+    }
+
+    /// Which replica is at a place.
+    fn replica_at(&self, place: ReplicaId) -> Option<ReplicaId> {
+        self.following.as_ref().map_or(Some(place), |it| it.replica_at(place))
+    }
+
+    /// A replica says how the group stands. If it has other members now, the client asks these for
+    /// all that is outstanding, under the same numbers.
+    fn on_standing(&mut self, bytes: &Bytes, out: &mut Vec<ClientAct>) {
+        let Some(following) = &mut self.following else { return };
+        let Ok(standing) = Standing::from_bytes(bytes) else { return };
+        let Some(core) = following.follow(&standing.links, self.next_number) else { return };
+        self.core = core;
+        self.unheard.clear();
+        self.told.values_mut().for_each(|told| *told = Told::default());
+        let (outstanding, replicas) = (following.outstanding(), following.places().count() as u16);
+        self.listen(out);
+        for replica in (0..replicas).map(ReplicaId) {
+            self.step(Event::Connected(replica), out);
+        }
+        outstanding.into_iter().for_each(|event| self.step(event, out));
+    }
+
+    /// Asks all replicas whether the group has changed, if it is time to.
+    fn ask_how_it_stands(&mut self, now: Millis, out: &mut Vec<ClientAct>) {
+        let Some(following) = &mut self.following else { return };
+        if let Some(again) = following.is_due(now) {
+            let bytes = ToReplica::Standing { from: following.number() }.to_bytes();
+            out.extend(following.places().map(|place| send(place, bytes.clone())));
+            out.push(ClientAct::WakeAt(again));
+        }
+    }
+
+    /// Sends this to these replicas.
+    fn send(&self, to: ReplicaSet, message: &ToReplica, out: &mut Vec<ClientAct>) {
+        let bytes = message.to_bytes();
+        let place = |id| self.following.as_ref().map_or(Some(id), |it| it.place_of(id));
+        out.extend(to.iter().filter_map(place).map(|place| send(place, bytes.clone())));
     }
 
     /// The application wants to be told events.
@@ -266,11 +326,14 @@ impl ClientNode {
 
     /// A channel was opened.
     pub fn on_connected(&mut self, replica: ReplicaId, out: &mut Vec<ClientAct>) {
-        self.step(Event::Connected(replica), out);
+        if let Some(replica) = self.replica_at(replica) {
+            self.step(Event::Connected(replica), out);
+        }
     }
 
     /// All that had arrived was delivered.
     pub fn on_round(&mut self, now: Millis, out: &mut Vec<ClientAct>) {
+        self.ask_how_it_stands(now, out);
         self.step(Event::Round { now }, out);
     }
 
@@ -301,23 +364,35 @@ impl ClientNode {
     fn complete(&mut self, number: u64, outcome: Outcome, out: &mut Vec<ClientAct>) {
         let since = self.outstanding.remove(&number);
         let since = since.unwrap_or_else(|| panic!("{} completes {number} once", self.id));
+        if let Some(following) = &mut self.following {
+            following.completed(number);
+        }
         out.push(ClientAct::Completed { number, since, outcome });
+    }
+
+    /// Whether the application was not told of this event, by this core or by one before.
+    const fn is_new(&mut self, number: u64) -> bool {
+        match &mut self.following {
+            Some(following) => following.is_new(number),
+            None => true,
+        }
     }
 
     fn step(&mut self, event: Event, out: &mut Vec<ClientAct>) {
         let mut effects = core::mem::take(&mut self.effects);
         let mut settled = Vec::new();
+        if let Some(following) = &mut self.following {
+            following.asks(&event);
+        }
         self.core.step(event, &mut effects);
         for effect in effects.drain(..) {
             match effect {
                 Effect::Request { to, draft } => {
                     let envelope = Arc::new(self.crypto.seal(draft));
-                    let bytes = ToReplica::Request(envelope).to_bytes();
-                    out.extend(to.iter().map(|to| send(to, bytes.clone())));
+                    self.send(to, &ToReplica::Request(envelope), out);
                 }
                 Effect::Query { to, number, operation } => {
-                    let bytes = ToReplica::Query { number, operation }.to_bytes();
-                    out.extend(to.iter().map(|to| send(to, bytes.clone())));
+                    self.send(to, &ToReplica::Query { number, operation }, out);
                 }
                 Effect::Completed { number, outcome } => self.complete(number, outcome, out),
                 Effect::Told { number, from, outcome, ordered, needed } => {
@@ -328,15 +403,21 @@ impl ClientNode {
                     }
                 }
                 Effect::Protocol { to, message } => {
-                    let bytes = ToReplica::Protocol(message).to_bytes();
-                    out.extend(to.iter().map(|to| send(to, bytes.clone())));
+                    self.send(to, &ToReplica::Protocol(message), out);
                 }
                 Effect::Resume { to, from } => {
-                    let bytes = ToReplica::Resume { from }.to_bytes();
-                    out.extend(to.iter().map(|to| send(to, bytes.clone())));
+                    self.send(to, &ToReplica::Resume { from }, out);
                 }
-                Effect::Event { number, body } => out.push(ClientAct::Heard { number, body }),
-                Effect::EventsLost { upto } => out.push(ClientAct::Missed(upto)),
+                Effect::Event { number, body } => {
+                    if self.is_new(number) {
+                        out.push(ClientAct::Heard { number, body });
+                    }
+                }
+                Effect::EventsLost { upto } => {
+                    if self.is_new(upto.saturating_sub(1)) {
+                        out.push(ClientAct::Missed(upto));
+                    }
+                }
                 Effect::WakeAt(time) => out.push(ClientAct::WakeAt(time)),
             }
         }

@@ -16,12 +16,13 @@ use crate::key_ring::{KeyRing, SharedKeyRing};
 use crate::network::{Cut, Network};
 use crate::node::{Act, Fault, Impostor, Lying, Parrot, ReplicaNode, SharedDevice, Usurping};
 use crate::oracle::Oracle;
-use crate::packet::{Address, Packet};
+use crate::packet::{Address, Packet, member_of};
 use crate::rng::Rng;
 use crate::summary::Summary;
 use crate::swarm::{Disturbance, Failure, Options, Target};
 use crate::time::{Clock, Micros};
 use crate::workload::{ClientAct, ClientNode};
+use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Life, Membership, PillarConfig};
 use pentarchy_core::protocol::{Delay, TimerKey};
@@ -34,6 +35,7 @@ mod clients;
 mod confirms;
 mod disturb;
 mod factory;
+mod joining;
 mod late;
 mod lives;
 pub mod log;
@@ -73,6 +75,8 @@ enum Happening {
     Resume(usize),
     Disturb(usize),
     Administer(usize),
+    /// The machine of this place looks whether it is to join.
+    Join(usize),
     Mend(u64),
     Heal,
     /// An end of a connection notices that it is over, or that it is there again.
@@ -147,15 +151,20 @@ struct Replica<'a> {
     adversary: Option<Chain>,
     /// Core and host do what they should, whatever becomes of the service.
     sound: bool,
+    /// The group has gone on without it.
+    has_left: bool,
+    /// The members of the epoch in which it is.
+    members: Arc<Membership>,
     /// Drawn by the host: what is full, which stale timers fire, when rounds end.
     rng: Rng,
 }
 
 impl Replica<'_> {
     /// Counts as one of the `f` that may be faulty: it does not work, is not meant to, or does not
-    /// remember what it promised.
+    /// remember what it promised. Of those that have left the group, nobody relies on one.
     const fn is_faulty(&self) -> bool {
-        self.crashed || self.behind || self.has_no_counter || self.adversary.is_some()
+        let is_missing = self.crashed || self.behind || self.has_no_counter;
+        (is_missing && !self.has_left) || self.adversary.is_some()
     }
 
     /// Lost its memory, and is to have the group's again.
@@ -165,13 +174,13 @@ impl Replica<'_> {
 }
 
 /// A client in its place.
-struct Client {
-    node: ClientNode,
+struct Client<'a> {
+    node: ClientNode<'a>,
     clock: Clock,
     round_at: Option<Micros>,
 }
 
-impl Client {
+impl Client<'_> {
     /// Everything that the application wanted is done.
     fn is_idle(&self) -> bool {
         self.node.left() == 0 && self.node.outstanding() == 0
@@ -210,12 +219,15 @@ pub struct World<'a> {
     queue: Queue,
     network: Network,
     replicas: Vec<Replica<'a>>,
-    clients: Vec<Client>,
+    clients: Vec<Client<'a>>,
     hostile: Vec<HostileClient>,
     /// The signing keys of each replica.
     rings: Vec<SharedKeyRing>,
     /// What administrators want.
     wishes: Vec<Wish>,
+    /// With which epoch each machine began that joined, or that came back when nobody was left whom
+    /// it had known, and how the configurations before ended.
+    begun_late: BTreeMap<ReplicaId, (Arc<Membership>, Vec<Proof>)>,
     oracle: Oracle,
     audit: Audit,
     rng: Rng,
@@ -248,8 +260,7 @@ impl<'a> World<'a> {
             options.requests_each * options.clients as u64 + 4_000 * options.hostile.len() as u64,
         );
         let first = group(seed, &options, factories);
-        let ring = |id: ReplicaId| KeyRing::shared(id, first.members[usize::from(id.0)].signing);
-        let rings = first.ids().map(ring).collect();
+        let rings = options.machines().map(|id| KeyRing::shared(id, member_id(id).0)).collect();
         let crypto = Arc::new(keys(seed, &options, &first, factories));
         let network = Network::new(options.network.clone(), rng.fork());
         let mut world = Self {
@@ -271,6 +282,7 @@ impl<'a> World<'a> {
             hostile: Vec::new(),
             rings,
             wishes: Vec::new(),
+            begun_late: BTreeMap::new(),
             oracle: Oracle::new(crypto.clone(), &first, &options),
             audit: Audit::default(),
             rng,
@@ -315,38 +327,46 @@ impl<'a> World<'a> {
             let sound = is_sound(&behaviours);
             let kept = self.disk(id, crate::crypto::INCARNATION, sound);
             let node = self.node(id, device, faulty, Keeping::afresh(kept), &mut acts);
-            let replica = Replica {
-                id,
-                node,
-                clock: Clock::random(&mut rng, self.options.skew_ms, self.options.drift_ppm),
-                timers: BTreeMap::new(),
-                round_at: None,
-                paused_until: 0,
-                deaf_until: 0,
-                withheld: Vec::new(),
-                released_at: 0,
-                crashed: false,
-                returns: false,
-                behind: false,
-                behind_until: Slot(0),
-                has_no_counter: false,
-                put_back: None,
-                was_answered: false,
-                doubtful: false,
-                stops_for: 0,
-                timers_from: 0,
-                disk_from: 0,
-                pauses: BTreeMap::new(),
-                looked: Looked::default(),
-                moving_on: MovingOn::default(),
-                adversary: chain,
-                sound,
-                rng,
-            };
+            let replica =
+                Replica { adversary: chain, sound, ..self.correct_replica(id, node, rng) };
             self.replicas.push(replica);
             let started = self.carry_out(place, acts);
             started.unwrap_or_else(|broken| panic!("at the start: {broken}"));
             self.want_round(place);
+        }
+    }
+
+    /// A correct replica in its place, as it starts.
+    fn correct_replica(&self, id: ReplicaId, node: ReplicaNode<'a>, mut rng: Rng) -> Replica<'a> {
+        Replica {
+            id,
+            members: node.chain().0,
+            node,
+            clock: Clock::random(&mut rng, self.options.skew_ms, self.options.drift_ppm),
+            timers: BTreeMap::new(),
+            round_at: None,
+            paused_until: 0,
+            deaf_until: 0,
+            withheld: Vec::new(),
+            released_at: 0,
+            crashed: false,
+            returns: false,
+            behind: false,
+            behind_until: Slot(0),
+            has_no_counter: false,
+            put_back: None,
+            was_answered: false,
+            doubtful: false,
+            stops_for: 0,
+            timers_from: 0,
+            disk_from: 0,
+            pauses: BTreeMap::new(),
+            looked: Looked::default(),
+            moving_on: MovingOn::default(),
+            adversary: None,
+            sound: true,
+            has_left: false,
+            rng,
         }
     }
 
@@ -417,6 +437,9 @@ impl<'a> World<'a> {
             let work = (self.options.workload.clone(), requests_each);
             let who = (correct.clone(), index);
             let mut node = ClientNode::new(who, core, crypto.clone(), work, rng);
+            if self.options.joiners() > 0 {
+                node.follow(self.membership.clone(), self.factories.client, setup);
+            }
             node.listen(&mut self.client_acts);
             for replica in 0..n as u16 {
                 node.on_connected(ReplicaId(replica), &mut self.client_acts);
@@ -501,6 +524,7 @@ impl<'a> World<'a> {
             Happening::Resume(index) => return self.resume(index),
             Happening::Disturb(index) => self.disturb(index),
             Happening::Administer(index) => self.administer(index),
+            Happening::Join(place) => self.join(place),
             Happening::Mend(name) => self.network.mend(name),
             Happening::Heal => return self.heal(),
             Happening::Link { replica, whom, is_up } => return self.link(replica, whom, is_up),
@@ -530,9 +554,27 @@ impl<'a> World<'a> {
         }
         // As far as anybody ever was: what one of them executed for good may not be gone.
         let highest = self.oracle.highest();
-        let mut executing = self.correct().filter(|(_, it)| !it.node.core().is_witness());
+        let executes = |it: &Replica<'_>| !it.node.core().is_witness() && self.is_awaited(it);
+        let mut executing = self.correct().filter(|(_, it)| executes(it));
         executing.all(|(_, replica)| replica.node.executor().executed() == highest)
             && self.has_settled()
+    }
+
+    /// Whether a correct replica is to come as far as the others. One that has left the group need
+    /// only learn of that, if somebody can tell it.
+    fn is_awaited(&self, replica: &Replica<'_>) -> bool {
+        !replica.has_left || (!replica.node.is_leaving() && self.has_guide(replica.id))
+    }
+
+    /// Whether somebody can show the replica at a place how the group has gone on: somebody whom it
+    /// knows as a member, and who has gone further.
+    fn has_guide(&self, place: ReplicaId) -> bool {
+        let replica = &self.replicas[usize::from(place.0)];
+        let epoch = replica.node.epoch();
+        self.correct().any(|(id, other)| {
+            let is_further = other.node.epoch() > epoch || other.node.is_leaving();
+            id != place && is_further && member_of(&replica.members, id).is_some()
+        })
     }
 
     /// Whether all that clients acted on is final, or nobody seems to be about to make it so.
@@ -550,7 +592,7 @@ impl<'a> World<'a> {
             let missing = self.oracle.events_missing();
             return liveness.check_level(self.now, self.last_completion, missing, || self.stand());
         }
-        let waiting = |(client, it): (usize, &Client)| {
+        let waiting = |(client, it): (usize, &Client<'_>)| {
             it.node.oldest().map(|(number, since)| Waiting { client, number, since })
         };
         let waiting = self.clients.iter().enumerate().filter_map(waiting);
@@ -615,12 +657,15 @@ impl<'a> World<'a> {
     }
 }
 
-/// The names of all clients: correct ones, hostile ones, and administrators.
+/// The names of all clients: correct ones, hostile ones, administrators, and machines that may join
+/// the group.
 fn names(seed: u64, options: &Options) -> Arc<[ClientId]> {
     let clients = options.clients + options.hostile.len();
     let clients = (0..clients).map(|index| client_id(seed, index));
     let administrators = administer::administrators(seed);
-    clients.chain(administrators.into_iter().filter(|_| options.has_administrators)).collect()
+    let administrators = administrators.into_iter().filter(|_| options.has_administrators);
+    let joiners = options.machines().skip(options.n).map(member_id);
+    clients.chain(administrators).chain(joiners).collect()
 }
 
 /// The group as it begins.
@@ -643,7 +688,8 @@ fn is_sound(behaviours: &[Behaviour]) -> bool {
 /// All secrets of a world, for a group that begins so.
 fn keys(seed: u64, options: &Options, first: &Membership, factories: &Factories) -> Crypto {
     let clients = options.clients + options.hostile.len();
-    let crypto = Crypto::new(seed, options.n, clients).with(options.means);
+    let machines = options.machines().count();
+    let crypto = Crypto::new(seed, machines, clients).with(options.means);
     let crypto = crypto.counting(factories.rules.device()).under(first.configuration);
     let crypto = match options.has_administrators {
         true => crypto.administered_by(administer::administrators(seed)),

@@ -6,7 +6,7 @@ use super::{Broken, Verdict};
 use pentarchy_core::batch::Batch;
 use pentarchy_core::change::Petition;
 use pentarchy_core::epochs::{Admission, Handover};
-use pentarchy_core::ids::{Epoch, Millis, ReplicaId, Slot};
+use pentarchy_core::ids::{ClientId, Epoch, MemberId, Millis, ReplicaId, Slot};
 use pentarchy_core::limits::{ADMISSION_DOUBLINGS_MAX, ADMISSION_INTERVAL_MILLIS};
 use pentarchy_core::membership::{Life, Member, Membership};
 use pentarchy_core::wire::Wire as _;
@@ -28,25 +28,26 @@ pub struct EpochHandover {
     slots: BTreeMap<Slot, Epoch>,
     /// Who asked in which slot to be admitted with which device.
     asked: BTreeMap<Slot, Vec<(ReplicaId, Life)>>,
-    /// With which device each member said last that it is ready for another configuration, and in
-    /// which slot. Whoever was admitted behind that has to say it again.
-    ready: BTreeMap<ReplicaId, (Slot, Life)>,
+    /// With which device who said last that it is ready for another configuration, and in which
+    /// slot. Whoever was admitted behind that has to say it again.
+    ready: BTreeMap<ClientId, (Slot, Life)>,
+    /// The same as it was when an epoch ended with another configuration.
+    was_ready: BTreeMap<Epoch, BTreeMap<ClientId, (Slot, Life)>>,
     /// The agreed time as far as anybody has executed, and in slots in which somebody asked.
     time: Millis,
     times: BTreeMap<Slot, Millis>,
     /// By agreed time, when each member was admitted: the last one and those before it, as long as
     /// none of the times between two of them is so long that an admission is forgiven.
-    admitted: BTreeMap<ReplicaId, Vec<Millis>>,
+    admitted: BTreeMap<MemberId, Vec<Millis>>,
 }
 
-/// Which members say in a batch with which device they are ready, in the present epoch.
-fn ready_in(batch: &Batch, members: &Membership) -> impl Iterator<Item = (ReplicaId, Life)> {
+/// Who says in a batch with which device it is ready, in this epoch.
+fn ready_in(batch: &Batch, epoch: Epoch) -> impl Iterator<Item = (ClientId, Life)> {
     batch.envelopes.iter().flat_map(move |envelope| {
-        let member = members.member(&envelope.client);
         envelope.requests.iter().filter_map(move |request| {
             match Petition::from_bytes(&request.operation) {
-                Ok(Petition::Ready(ready)) if ready.epoch == members.epoch => {
-                    member.map(|member| (member, ready.life))
+                Ok(Petition::Ready(ready)) if ready.epoch == epoch => {
+                    Some((envelope.client, ready.life))
                 }
                 _ => None,
             }
@@ -100,8 +101,8 @@ impl EpochHandover {
         });
         let asked: Vec<(ReplicaId, Life)> = asked.flatten().collect();
         if !self.asked.contains_key(&slot) {
-            let ready = ready_in(batch, members);
-            self.ready.extend(ready.map(|(member, life)| (member, (slot, life))));
+            let ready = ready_in(batch, epoch);
+            self.ready.extend(ready.map(|(who, life)| (who, (slot, life))));
         }
         self.time = self.time.max(batch.time);
         if !asked.is_empty() {
@@ -138,31 +139,82 @@ impl EpochHandover {
         if let Some((slot, _)) = behind {
             return broken(format!("{epoch} ends at {}, but {slot} was executed in it", base.slot));
         }
-        let before = self.memberships[epoch].members.iter().map(Member::life);
-        let asked = self.asked.get(&base.slot).map(Vec::as_slice).unwrap_or_default();
-        let mut admitted = Vec::new();
-        for ((index, before), after) in (0..).map(ReplicaId).zip(before).zip(lives) {
-            let has_asked = asked.contains(&(index, *after));
-            let ready = self.ready.get(&index).filter(|_| next.is_some());
-            let is_ready = ready.is_some_and(|(_, life)| life == after);
-            if before != *after && !has_asked && !is_ready {
-                let detail = format!("{replica} admits {after:?} of {index}, who did not ask");
-                return broken(detail);
-            }
-            admitted.extend((before != *after && has_asked).then_some(index));
+        match next {
+            None => self.ended_by_admission(replica, *epoch, base.slot, lives)?,
+            Some(_) => self.ended_by_change(replica, *epoch, base.slot, lives)?,
         }
-        let is_void = |member: &ReplicaId, said: Slot| {
-            next.is_some() || admitted.contains(member) && said < base.slot
-        };
-        self.ready.retain(|member, (said, _)| !is_void(member, *said));
-        let at = self.times.get(&base.slot).copied().unwrap_or_default();
-        admitted.into_iter().try_for_each(|member| self.admits(member, at))?;
         self.ends.insert(*epoch, (handover.clone(), replica));
         Ok(())
     }
 
+    fn ended_by_admission(
+        &mut self,
+        replica: ReplicaId,
+        epoch: Epoch,
+        last: Slot,
+        lives: &[Life],
+    ) -> Verdict {
+        let members = self.memberships[&epoch].members.clone();
+        let asked = self.asked.get(&last).map(Vec::as_slice).unwrap_or_default();
+        let mut admitted = Vec::new();
+        for ((index, member), after) in (0..).map(ReplicaId).zip(members.iter()).zip(lives) {
+            let has_asked = asked.contains(&(index, *after));
+            if member.life() != *after && !has_asked {
+                let detail = format!("{replica} admits {after:?} of {index}, who did not ask");
+                return broken(detail);
+            }
+            admitted.extend((member.life() != *after && has_asked).then_some(member));
+        }
+        let is_void = |who: &ClientId, said: Slot| {
+            said < last && admitted.iter().any(|member| member.identity == who.0)
+        };
+        self.ready.retain(|who, (said, _)| !is_void(who, *said));
+        let at = self.times.get(&last).copied().unwrap_or_default();
+        admitted.into_iter().try_for_each(|member| self.admits(member.id, at))
+    }
+
+    /// Who the members of the next epoch are, shows when somebody begins it.
+    fn ended_by_change(
+        &mut self,
+        replica: ReplicaId,
+        epoch: Epoch,
+        last: Slot,
+        lives: &[Life],
+    ) -> Verdict {
+        let members = self.memberships[&epoch].members.iter().map(Member::life);
+        let ready = self.ready.values().map(|(_, life)| *life);
+        let asked = self.asked.get(&last).into_iter().flatten().map(|(_, life)| *life);
+        let known: Vec<Life> = members.chain(ready).chain(asked).chain([Life::default()]).collect();
+        if let Some(life) = lives.iter().find(|life| !known.contains(life)) {
+            return broken(format!("{replica} admits {life:?} of somebody who did not ask"));
+        }
+        self.was_ready.insert(epoch, core::mem::take(&mut self.ready));
+        Ok(())
+    }
+
+    /// The first correct replica begins an epoch of another configuration: each device is the one
+    /// that its member ran, or with which it said that it is ready.
+    fn began_anew(&self, replica: ReplicaId, membership: &Membership, before: Epoch) -> Verdict {
+        let last = membership.base.slot;
+        for member in membership.members.iter() {
+            let known = self.memberships[&before].members.iter().find(|it| it.id == member.id);
+            let ran = known.map(Member::life).unwrap_or_default();
+            let life = member.life();
+            let asked = |seat| self.asked.get(&last).is_some_and(|all| all.contains(&(seat, life)));
+            let has_asked = self.memberships[&before].index_of(member.id).is_some_and(asked);
+            let ready = self.was_ready.get(&before);
+            let ready = ready.and_then(|all| all.get(&ClientId(member.identity)));
+            let is_ready = ready.is_some_and(|(_, it)| *it == life);
+            if ran != life && !is_ready && !has_asked {
+                let id = member.id;
+                return broken(format!("{replica} knows {life:?} of {id}, who did not say so"));
+            }
+        }
+        Ok(())
+    }
+
     /// A member is admitted at this agreed time.
-    fn admits(&mut self, member: ReplicaId, at: Millis) -> Verdict {
+    fn admits(&mut self, member: MemberId, at: Millis) -> Verdict {
         let times = self.admitted.entry(member).or_default();
         if let Some(last) = times.last() {
             let since = at.0.saturating_sub(last.0);
@@ -212,6 +264,10 @@ impl EpochHandover {
                 "{replica} begins {membership:?}; correct replicas ended {before} with {ended:?}"
             );
             return broken(detail);
+        }
+        let is_change = ended.is_some_and(|end| end.next.is_some());
+        if is_change && !self.memberships.contains_key(&epoch) {
+            self.began_anew(replica, membership, before)?;
         }
         self.memberships.insert(epoch, membership.clone());
         self.at.insert(replica, (epoch, last));
@@ -380,14 +436,14 @@ mod tests {
     #[test]
     fn a_member_that_is_admitted_too_soon_is_found() {
         let mut checker = EpochHandover::new(membership(1, 3, 1));
-        let member = ReplicaId(2);
+        let member = MemberId(2);
         let longest = ADMISSION_INTERVAL_MILLIS << ADMISSION_DOUBLINGS_MAX;
         // Behind the last one an admission is forgiven, and how many still count is not known.
         for at in [1_000, 6_000, 16_000, 36_000, 36_000 + longest, 41_000 + longest] {
             checker.admits(member, Millis(at)).unwrap();
         }
         let again = checker.admits(member, Millis(51_000 + longest - 1));
-        is_named(again, "r2 is admitted 9999 ms after admission 2, not 10000");
+        is_named(again, "m2 is admitted 9999 ms after admission 2, not 10000");
     }
 
     #[test]

@@ -97,6 +97,9 @@ pub enum Disturbance {
     ClockJump(Target, u64),
     /// Administrators want all members to have new keys. How they go about it, this number says.
     Refresh(u64),
+    /// Administrators want another machine in the place of a member. Which, and how they go about
+    /// it, this number says.
+    Replace(u64),
 }
 
 impl Disturbance {
@@ -121,6 +124,7 @@ impl Disturbance {
             Self::CounterDies(_) => "counter_dies",
             Self::ClockJump(..) => "clock_jump",
             Self::Refresh(_) => "refresh",
+            Self::Replace(_) => "replace",
         }
     }
 
@@ -139,7 +143,8 @@ impl Disturbance {
             Self::Split { .. }
             | Self::Partition { .. }
             | Self::Blackout { .. }
-            | Self::Refresh(_) => None,
+            | Self::Refresh(_)
+            | Self::Replace(_) => None,
         }
     }
 
@@ -154,7 +159,11 @@ impl Disturbance {
             | Self::Isolate { lasts, .. }
             | Self::Split { lasts, .. }
             | Self::Partition { lasts, .. } => Some(lasts),
-            Self::Crash(_) | Self::CounterDies(_) | Self::ClockJump(..) | Self::Refresh(_) => None,
+            Self::Crash(_)
+            | Self::CounterDies(_)
+            | Self::ClockJump(..)
+            | Self::Refresh(_)
+            | Self::Replace(_) => None,
         }
     }
 }

@@ -22,9 +22,9 @@
 //! Disturbances: `crash(whom)`, `counter_dies(whom)`, `restart(whom,after)`, `pause(whom,us)`,
 //! `stop(whom,points,us)` and likewise `disk_fails`, `disk_full`, `disk_rots`, `disk_misdirects`
 //! and `disk_put_back`, `blackout(points,us)`, `isolate(whom,hears,clients,us)`,
-//! `split(part,one way,us)`, `partition(parts,us)`, `clock_jump(whom,ms)`, `refresh(way)`. Yes and
-//! no are 1 and 0, times are in microseconds, sets are like `r0+r2`, and `partition(0110,...)` has
-//! one digit for the part of each place.
+//! `split(part,one way,us)`, `partition(parts,us)`, `clock_jump(whom,ms)`, `refresh(way)`,
+//! `replace(way)`. Yes and no are 1 and 0, times are in microseconds, sets are like `r0+r2`, and
+//! `partition(0110,...)` has one digit for the part of each place.
 
 use super::refreshes::WAYS_MAX;
 use super::{DiskOptions, Disturbance, Failure, Options, Target};
@@ -330,7 +330,7 @@ pub(crate) fn disturbance_text(disturbance: Disturbance) -> String {
         Disturbance::Partition { parts, lasts } => {
             format!("{name}({},{lasts})", parts_text(parts))
         }
-        Disturbance::Refresh(way) => format!("{name}({way})"),
+        Disturbance::Refresh(way) | Disturbance::Replace(way) => format!("{name}({way})"),
         Disturbance::ClockJump(target, ms) => format!("{name}({},{ms})", target_text(target)),
     }
 }
@@ -443,8 +443,11 @@ impl Options {
             "a faulty replica is not below n"
         } else if self.targets().any(|id| usize::from(id.0) >= self.n) {
             "a disturbed replica is not below n"
-        } else if self.places().len() > Parts::PLACES_MAX {
-            "replicas and their copies are 16 at most"
+        } else if self.places().len() + self.joiners() > Parts::PLACES_MAX {
+            "replicas, their copies and machines that may join are 16 at most"
+        } else if self.joiners() > 0 && !(self.has_administrators && self.twins().next().is_none())
+        {
+            "machines join only where there are administrators and no twins"
         } else if habits.max(self.hostile.len()).max(self.disturbances.len()) > LIST_MAX {
             "64 habits, hostile clients and disturbances at most, each"
         } else if window_slots < 2 * checkpoint_slots || window_slots % checkpoint_slots != 0 {
@@ -612,6 +615,7 @@ impl<'a> Call<'a> {
             }
             "clock_jump" => (Disturbance::ClockJump(self.target()?, self.number(1, 600_000)?), 2),
             "refresh" => (Disturbance::Refresh(self.number(0, WAYS_MAX)?), 1),
+            "replace" => (Disturbance::Replace(self.number(0, WAYS_MAX)?), 1),
             name => return Err(format!("no disturbance {name:?}: see docs/testing.md")),
         };
         self.ends(count).map(|()| disturbance)

@@ -1,6 +1,7 @@
 //! Administrators, who change the group's configuration while it runs.
 
 use super::{Address, Happening, World};
+use crate::crypto::member_id;
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::swarm::AS_IT_SHOULD_BE;
@@ -72,9 +73,47 @@ pub(super) fn stated(
 }
 
 impl World<'_> {
-    /// Administrators want all members to have new keys. Now and then too few of them do, or they
-    /// think better of it, or give it so little time that it may expire.
+    /// Administrators want all members to have new keys.
     pub(super) fn refresh(&mut self, way: u64) {
+        self.change(way, |_| {});
+    }
+
+    /// Administrators want another machine in the place of a member: most often of one that is gone
+    /// for good, if there is one. All members may have other places then.
+    pub(super) fn replace(&mut self, way: u64) {
+        let mut rng = Rng::new(way.rotate_left(17));
+        let machines = self.options.machines().count();
+        let is_gone: Vec<bool> = self.replicas.iter().map(|it| it.crashed && !it.returns).collect();
+        let mut joins = None;
+        self.change(way, |next| {
+            let place = next.next_member.0 as usize;
+            if place >= machines {
+                return;
+            }
+            let gone = |it: &MemberEntry| is_gone.get(it.id.0 as usize).copied() == Some(true);
+            let gone = next.members.iter().position(gone).filter(|_| rng.percent(70));
+            let leaver = gone.unwrap_or(rng.below(next.members.len() as u64) as usize);
+            let identity = member_id(ReplicaId(place as u16)).0;
+            let (id, address) = (next.next_member, format!("{}:7000", next.next_member));
+            let new = MemberEntry { id, identity, signing: identity, address };
+            if rng.percent(40) {
+                next.members[leaver] = new;
+            } else {
+                next.members.remove(leaver);
+                let at = rng.below(next.members.len() as u64 + 1) as usize;
+                next.members.insert(at, new);
+            }
+            next.next_member.0 += 1;
+            joins = Some(place);
+        });
+        if let Some(place) = joins {
+            self.schedule(self.now + rng.below(400_000), Happening::Join(place));
+        }
+    }
+
+    /// Administrators want another configuration. Now and then too few of them do, or they think
+    /// better of it, or give it so little time that it may expire.
+    fn change(&mut self, way: u64, alter: impl FnOnce(&mut Configuration)) {
         let mut rng = Rng::new(way);
         let newest = self.correct().max_by_key(|(_, replica)| replica.node.epoch());
         let Some((_, replica)) = newest else { return };
@@ -83,6 +122,7 @@ impl World<'_> {
         let Some(current) = membership.stated.clone() else { return };
         let mut next = (*current).clone();
         next.number += 1;
+        alter(&mut next);
         let secret = Digest::of(&rng.next_u64().wrapping_add(next.number).to_le_bytes());
         let goes_wrong = |rng: &mut Rng, percent| way != AS_IT_SHOULD_BE && rng.percent(percent);
         // An administrator who forgets to make one.
@@ -125,8 +165,9 @@ impl World<'_> {
         *left -= 1;
         let (who, again) = (*who, *left > 0);
         let bytes = ToReplica::Request(envelope.clone()).to_bytes();
-        let from = Address::Client((self.ids.len() - ADMINISTRATORS + who) as u16);
-        for replica in 0..self.options.n as u16 {
+        let first = self.ids.len() - self.options.joiners() - ADMINISTRATORS;
+        let from = Address::Client((first + who) as u16);
+        for replica in 0..self.replicas.len() as u16 {
             let to = Address::Replica(ReplicaId(replica));
             self.transmit(from, to, Packet::ToReplica(bytes.clone()));
         }
@@ -135,8 +176,9 @@ impl World<'_> {
         }
     }
 
-    /// Whether a change is pending at a correct replica: it takes effect, or expires, in time.
+    /// Whether a change is pending at a correct member: it takes effect, or expires, in time.
     pub(super) fn is_changing(&self) -> bool {
-        self.correct().any(|(_, replica)| replica.node.executor().pending_change().is_some())
+        let mut members = self.correct().filter(|(_, replica)| !replica.has_left);
+        members.any(|(_, replica)| replica.node.executor().pending_change().is_some())
     }
 }

@@ -59,6 +59,7 @@ impl World<'_> {
                 self.schedule(self.now + lasts, Happening::Mend(index as u64));
             }
             Disturbance::Refresh(way) => self.refresh(way),
+            Disturbance::Replace(way) => self.replace(way),
             Disturbance::ClockJump(target, ms) => {
                 let index = self.resolve(target);
                 self.replicas[index].clock.jump(ms);
@@ -151,7 +152,8 @@ impl World<'_> {
     fn may_fail(&self, index: usize) -> bool {
         let faulty = self.replicas.iter().filter(|replica| replica.is_faulty());
         let faulty = faulty.map(|replica| replica.id).collect::<ReplicaSet>();
-        faulty.len() < self.options.f && !self.replicas[index].is_faulty()
+        let replica = &self.replicas[index];
+        faulty.len() < self.options.f && !replica.is_faulty() && !replica.has_left
     }
 
     /// The counters of a replica do not answer any more. It counts as faulty, though it works until
@@ -179,21 +181,22 @@ impl World<'_> {
             Disturbance::Split { .. }
             | Disturbance::Partition { .. }
             | Disturbance::Refresh(_)
+            | Disturbance::Replace(_)
             | Disturbance::Blackout { .. } => Place::World,
         }
     }
 
     pub(super) fn resolve(&self, target: Target) -> usize {
-        let id = match target {
-            Target::Replica(id) => id,
+        let place = match target {
+            Target::Replica(place) => place,
             Target::Primary => {
                 let nodes = self.correct().map(|(_, replica)| &replica.node);
-                let statuses = nodes.map(|node| (node.epoch(), node.core().status()));
-                let top = statuses.max_by_key(|(epoch, status)| (*epoch, status.view));
-                top.map_or(ReplicaId(0), |(_, top)| top.primary)
+                let statuses = nodes.map(|node| (node.epoch(), node.core().status(), node));
+                let top = statuses.max_by_key(|(epoch, status, _)| (*epoch, status.view));
+                top.and_then(|(_, top, node)| node.place_of(top.primary)).unwrap_or(ReplicaId(0))
             }
         };
-        usize::from(id.0)
+        usize::from(place.0)
     }
 
     pub(super) fn heal(&mut self) -> Verdict {

@@ -3,6 +3,7 @@
 use crate::crypto::{Crypto, Keys};
 use crate::factories::Factories;
 use crate::key_ring::SharedKeyRing;
+use crate::packet::member_at;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::change::Change;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 /// Makes a replica's cores, and what checks others' statements.
 pub struct SimFactory<'f> {
-    /// Which replica.
+    /// At which place the replica is.
     pub id: ReplicaId,
     /// The keys.
     pub crypto: Arc<Crypto>,
@@ -43,7 +44,8 @@ impl EpochFactory for SimFactory<'_> {
         memory: Memory,
         effects: &mut Vec<CoreEffect>,
     ) -> Box<dyn ReplicaCore> {
-        let (me, membership, tuning) = (self.id, membership.clone(), self.tuning);
+        let me = membership.index_of(member_at(self.id)).expect("it has a place");
+        let (membership, tuning) = (membership.clone(), self.tuning);
         (self.factories.replica)(Setup { me, membership, fetch, memory, tuning }, effects)
     }
 

@@ -20,7 +20,7 @@ use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::service::Service;
 use pentarchy_machine::{self as machine, Beginning};
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::kept::{Job, Past};
+use pentarchy_storage::kept::{EpochStart, Job, Past};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -30,8 +30,8 @@ use std::sync::{Arc, Mutex};
 const STEPS_INTO_EPOCH: u64 = 16;
 
 impl<'a> World<'a> {
-    /// A replica as it starts: with the group's first membership and nothing else, or with what it
-    /// kept.
+    /// A replica as it starts: with the group in which it has a place first and nothing else, or
+    /// with what it kept.
     pub(super) fn node(
         &self,
         id: ReplicaId,
@@ -46,12 +46,13 @@ impl<'a> World<'a> {
         let (ring, life) = (self.rings[usize::from(id.0)].clone(), life_of(&device));
         let mut factory =
             SimFactory { id, crypto: crypto.clone(), ring: ring.clone(), life, factories, tuning };
+        let (membership, links) = self.begins_with(id);
         let beginning = Beginning {
             me: member_at(id),
             life,
             rules: factories.rules,
-            membership: self.membership.clone(),
-            links: Vec::new(),
+            membership,
+            links,
             factory: &mut factory,
             counters: &mut OneDevice::all(&device, self.membership.lane.pillars),
             is_split: false,
@@ -123,16 +124,17 @@ impl<'a> World<'a> {
         self.note(self.place(index), |_| {
             What::Does(Deed::Other, "starts again with nothing".to_owned())
         });
+        self.look_for_newer_file(index);
         // No order among lives may be relied upon.
         let life = Incarnation(2 + (self.rng.next_u64() >> 1));
         let device = SimDevices::reborn(id, self.membership.lane.pillars, life, &self.crypto);
-        let kept = self.disk(id, life, true);
         let mut acts = Vec::new();
-        let keeping = Keeping::afresh(kept);
+        let keeping = self.keeping(id, life);
         let node = self.node(id, Arc::new(Mutex::new(device)), None, keeping, &mut acts);
         self.oracle.restarted(id);
+        self.begins_late(id);
         let replica = &mut self.replicas[index];
-        (replica.behind, replica.behind_until) = (true, Slot(0));
+        (replica.behind, replica.behind_until) = (!replica.has_left, Slot(0));
         (replica.put_back, replica.doubtful) = (None, false);
         replica.has_no_counter = false;
         self.take_up(index, node, acts)
@@ -149,7 +151,23 @@ impl<'a> World<'a> {
         let has = self.options.is_durable() && sound;
         let identity = Identity { group: self.membership.group, replica, incarnation };
         let large = self.options.workload.large_ppm > 0;
-        has.then(|| Kept::new(self.membership.clone(), identity, large, self.rng.fork()))
+        let (membership, links) = self.begins_with(replica);
+        let start = EpochStart { membership, proof: None, links };
+        has.then(|| Kept::new(start, identity, large, self.rng.fork()))
+    }
+
+    /// What a correct replica keeps that begins with nothing. The disk of one that joined says so,
+    /// and lacks the state with which its epoch began.
+    pub(super) fn keeping(&mut self, id: ReplicaId, life: Incarnation) -> Keeping {
+        let kept = self.disk(id, life, true);
+        let past = |kept: &mut Kept| kept.recover(false).map(|(_, past)| past);
+        match kept {
+            Some(mut kept) if self.begun_late.contains_key(&id) => {
+                let past = past(&mut kept);
+                Keeping { kept: Some(Rc::new(RefCell::new(kept))), past }
+            }
+            kept => Keeping::afresh(kept),
+        }
     }
 
     /// A replica's power or disk is about to fail, a few writes and sends from now.
@@ -242,7 +260,7 @@ impl<'a> World<'a> {
         });
         // Others may rely on it to have what it vouched for.
         let replica = &mut self.replicas[index];
-        if may_rot && (has < found.had || found.is_old) {
+        if may_rot && !replica.has_left && (has < found.had || found.is_old) {
             (replica.behind, replica.behind_until) = (true, found.had);
         }
         (replica.doubtful, replica.put_back) = (found.rots, known_in);
@@ -256,7 +274,8 @@ impl<'a> World<'a> {
     /// The world goes by what their cores were handed, not by what they noted of that.
     fn others_know(&self, index: usize, epoch: Epoch, device: &SharedDevice) -> Option<Epoch> {
         let (id, life) = (self.replicas[index].id, self.replicas[index].node.life());
-        let others = || self.replicas.iter().enumerate().filter(|(other, _)| *other != index);
+        let is_other = |(other, it): &(usize, &Replica<'_>)| *other != index && !it.has_left;
+        let others = || self.replicas.iter().enumerate().filter(is_other);
         let theirs = others().map(|(_, other)| other.node.epoch()).max()?;
         // In a later epoch the device has certified nothing that is in the copy.
         let memories = device.lock().expect("a panic ends the world").memories();
@@ -304,7 +323,7 @@ impl<'a> World<'a> {
     /// A replica's disk is of no use any more: it ends, and comes back as another life.
     pub(super) fn end_life(&mut self, index: usize) {
         let replica = &mut self.replicas[index];
-        (replica.crashed, replica.returns, replica.behind) = (true, true, true);
+        (replica.crashed, replica.returns, replica.behind) = (true, true, !replica.has_left);
         replica.put_back = None;
         self.note(self.place(index), |_| What::Does(Deed::Crashes, "ends".to_owned()));
         self.schedule(self.now + 1, Happening::Restart(index));
@@ -315,7 +334,7 @@ impl<'a> World<'a> {
         let id = self.replicas[index].id;
         let from = self.sequence + 1;
         let replica = &mut self.replicas[index];
-        replica.node = node;
+        (replica.members, replica.node) = (node.chain().0, node);
         replica.timers.clear();
         (replica.timers_from, replica.disk_from) = (from, from);
         (replica.crashed, replica.returns, replica.was_answered) = (false, false, false);

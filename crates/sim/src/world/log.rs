@@ -158,6 +158,8 @@ impl World<'_> {
             | Observation::Queried { .. }
             | Observation::Answered { .. }
             | Observation::Told { .. } => describe_answer_to(seen),
+            Observation::LostCounter | Observation::Rewound(_) => describe_end(seen),
+            Observation::Removed { .. } => describe_end(seen),
             Observation::Certified { ui, .. } => format!("certifies {:?}", ui.position),
             Observation::Checkpointed { slot, state } => format!("has {state} at {slot}"),
             Observation::Stable { slot, state } => format!("believes {state} at {slot}"),
@@ -172,8 +174,6 @@ impl World<'_> {
             Observation::Resumes { epoch, is_answered } => {
                 format!("speaks in {epoch}, answered by enough others: {is_answered}")
             }
-            Observation::LostCounter => "ends, as its counter does not answer".to_owned(),
-            Observation::Rewound(text) => format!("ends: {text}"),
             Observation::Installed { slot, state } => format!("installs {state} at {slot}"),
             Observation::Entered { view, reason } => format!("enters {view}: {reason}"),
             Observation::Diverged { slot } => format!("diverged at {slot}"),
@@ -206,9 +206,10 @@ impl World<'_> {
     /// What a packet says, in the words of whoever sends it.
     pub(super) fn describe_packet(&self, from: Place, packet: &Packet) -> String {
         match (packet, from) {
-            (Packet::Protocol(_, wire), Place::Replica(place, id)) => {
-                let text = self.replicas[usize::from(place)].node.describe_wire(wire);
-                let own = text.strip_prefix(&format!("{id} ")).map(ToOwned::to_owned);
+            (Packet::Protocol(_, wire), Place::Replica(place, _)) => {
+                let node = &self.replicas[usize::from(place)].node;
+                let text = node.describe_wire(wire);
+                let own = text.strip_prefix(&format!("{} ", node.me())).map(ToOwned::to_owned);
                 own.unwrap_or_else(|| format!("relays {text}"))
             }
             (Packet::ToReplica(wire), _) => describe_request(wire),
@@ -218,6 +219,16 @@ impl World<'_> {
             (Packet::Resuming(wire), _) => format!("about a restart, {} bytes", wire.len()),
             (Packet::Protocol(_, wire), _) => format!("{} bytes", wire.len()),
         }
+    }
+}
+
+/// Why a replica ends.
+fn describe_end(seen: &Observation) -> String {
+    match seen {
+        Observation::LostCounter => "ends, as its counter does not answer".to_owned(),
+        Observation::Rewound(text) => format!("ends: {text}"),
+        Observation::Removed { epoch } => format!("ends, as {epoch} has no place for it"),
+        _ => String::new(),
     }
 }
 

@@ -8,15 +8,17 @@ use crate::checker::{Verdict, bounds, counter_loss, leaving};
 use crate::hearing::Hearing;
 use crate::node::{Act, ReplicaNode, Statuses};
 use crate::observation::Observation;
-use crate::packet::{Address, Packet};
+use crate::packet::{Address, Packet, member_of, place_of};
 use crate::quiet;
 use crate::swarm::{DiskOptions, Options};
 use crate::time::Micros;
 use pentarchy_core::Bytes;
 use pentarchy_core::authored;
 use pentarchy_core::ids::{Millis, ReplicaId};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::{Delay, Status, TimerKey};
 use pentarchy_storage::kept::Job;
+use std::sync::Arc;
 
 /// Syncs that saving a state takes: of two files, and their folder.
 const SYNCS_OF_A_STATE: u64 = 4;
@@ -26,6 +28,31 @@ const PAUSE: Micros = 20_000;
 
 /// ... and at most, if it is a flood that goes on.
 const FLOOD_PAUSE: Micros = 160_000;
+
+/// What a replica did in one event that others look at.
+#[derive(Default)]
+struct Happened {
+    /// It executed something.
+    ran: bool,
+    /// Its epoch ended.
+    ended: bool,
+    /// A checkpoint became stable.
+    stable: bool,
+    /// The epochs that it began.
+    began: Vec<Arc<Membership>>,
+}
+
+impl Happened {
+    fn note(&mut self, seen: &Observation) {
+        match seen {
+            Observation::Executed { .. } => self.ran = true,
+            Observation::Ended(_) => self.ended = true,
+            Observation::Stable { .. } => self.stable = true,
+            Observation::Began(membership) => self.began.push(membership.clone()),
+            _ => {}
+        }
+    }
+}
 
 impl World<'_> {
     /// True if the replica cannot take an event now; it is put off until the pause ends.
@@ -50,6 +77,10 @@ impl World<'_> {
             }
         };
         let index = usize::from(id.0);
+        if index >= self.replicas.len() {
+            // A machine that may join some day.
+            return Ok(());
+        }
         if self.puts_off(index, || Happening::Arrive { from, to, packet: packet.clone() }) {
             return Ok(());
         }
@@ -207,7 +238,7 @@ impl World<'_> {
         let mut load = bounds::Load { acts: caused(&acts), ..bounds::Load::default() };
         let mut verdict = Ok(());
         let asks = acts.iter().any(|act| matches!(act, Act::Saw(seen) if seen.asks()));
-        let (mut ran, mut ended, mut stable) = (false, false, false);
+        let mut happened = Happened::default();
         for act in acts.drain(..) {
             if let (Act::Saw(seen), true) = (&act, self.log.is_some()) {
                 self.note(self.place(index), |world| world.describe(index, seen));
@@ -227,36 +258,16 @@ impl World<'_> {
                     replica.timers.clear();
                     replica.timers_from = timers_from;
                 }
-                Act::Saw(Observation::Rejected { from, why }) => {
-                    let correct = !faulty && self.is_correct(from);
-                    verdict = verdict.and(self.oracle.refused(id, from, correct, why));
-                }
-                Act::Saw(Observation::Reported(evidence)) => {
-                    let author = self.is_correct(Address::Replica(evidence.author));
-                    let found = self.oracle.reported(id, faulty, &evidence, author);
-                    verdict = verdict.and(found);
-                }
                 Act::Pause { whom, is_flood } => self.pause(index, whom, is_flood),
-                Act::Saw(Observation::Lied { .. }) => self.lies += 1,
-                Act::Saw(Observation::Resumes { epoch, is_answered }) => {
-                    verdict = verdict.and(self.on_resumed(index, epoch, is_answered));
-                }
-                Act::Saw(Observation::LostCounter) => self.end_life(index),
-                Act::Saw(Observation::Rewound(_)) if self.replicas[index].doubtful => {
-                    self.on_rewound(index);
-                }
                 Act::Saw(seen) => {
-                    ran |= matches!(seen, Observation::Executed { .. });
-                    ended |= matches!(seen, Observation::Ended(_)) && !faulty;
-                    stable |= matches!(seen, Observation::Stable { .. }) && !faulty;
-                    verdict =
-                        verdict.and(self.oracle.saw(id, faulty, &seen, self.now, &mut self.audit));
+                    happened.note(&seen);
+                    verdict = verdict.and(self.sees(index, seen));
                 }
             }
         }
         self.acts = acts;
         let node = &self.replicas[index].node;
-        let ran = if ran { node.drain_journal() } else { Vec::new() };
+        let ran = if happened.ran { node.drain_journal() } else { Vec::new() };
         verdict?;
         self.begin_disk_jobs(index);
         if faulty {
@@ -264,11 +275,44 @@ impl World<'_> {
         }
         self.oracle.ran(id, ran)?;
         self.look_at_confirmed(index)?;
+        let mut began = happened.began.iter();
+        began.try_for_each(|members| self.look_who_joins_and_leaves(index, members))?;
         self.look_whether_dead(index);
         self.look_whether_level(index);
-        self.look_whether_to_strike(index, ended, stable);
+        self.look_whether_to_strike(index, happened.ended, happened.stable);
         self.release(index);
         self.look_where_it_stands(index, asks, load)
+    }
+
+    /// Something of a replica was seen.
+    fn sees(&mut self, index: usize, seen: Observation) -> Verdict {
+        let id = self.replicas[index].id;
+        let faulty = self.replicas[index].adversary.is_some();
+        match seen {
+            Observation::Rejected { from, why } => {
+                let correct = !faulty && self.is_correct(from) && self.is_known(index, from);
+                return self.oracle.refused(id, from, correct, why);
+            }
+            Observation::Reported(evidence) => {
+                let author = place_of(&self.replicas[index].members, evidence.author);
+                let author = author.is_some_and(|it| self.is_correct(Address::Replica(it)));
+                return self.oracle.reported(id, faulty, &evidence, author);
+            }
+            Observation::Resumes { epoch, is_answered } => {
+                return self.on_resumed(index, epoch, is_answered);
+            }
+            Observation::Lied { .. } => self.lies += 1,
+            Observation::LostCounter => self.end_life(index),
+            Observation::Removed { .. } => self.leave(index),
+            Observation::Rewound(_) if self.replicas[index].doubtful => self.on_rewound(index),
+            seen => {
+                if let Observation::Began(membership) = &seen {
+                    self.replicas[index].members = membership.clone();
+                }
+                return self.oracle.saw(id, faulty, &seen, self.now, &mut self.audit);
+            }
+        }
+        Ok(())
     }
 
     /// Whether a correct replica that did this stands where it may.
@@ -282,7 +326,7 @@ impl World<'_> {
     fn tell_whether_it_leads(&mut self, index: usize) {
         let replica = &mut self.replicas[index];
         if let Some(adversary) = &mut replica.adversary {
-            adversary.leads(replica.node.core().status().primary == replica.id);
+            adversary.leads(replica.node.core().status().primary == replica.node.me());
         }
     }
 
@@ -346,7 +390,7 @@ impl World<'_> {
     fn transmit_at(&mut self, at: Micros, from: Address, to: Address, packet: Packet) {
         if let Address::Replica(id) = to {
             for copy in self.options.n..self.replicas.len() {
-                if self.replicas[copy].id == id {
+                if self.replicas[copy].id == id && copy != usize::from(id.0) {
                     let copy = Address::Replica(ReplicaId(copy as u16));
                     self.launch(at, from, copy, packet.clone());
                 }
@@ -397,8 +441,19 @@ impl World<'_> {
 
     pub(super) fn is_correct(&self, address: Address) -> bool {
         match address {
-            Address::Replica(id) => self.replicas[usize::from(id.0)].adversary.is_none(),
+            Address::Replica(id) => {
+                let replica = self.replicas.get(usize::from(id.0));
+                replica.is_some_and(|replica| replica.adversary.is_none())
+            }
             Address::Client(index) => usize::from(index) < self.clients.len(),
+        }
+    }
+
+    /// Whether this is a client, or has a place in the epoch of a replica.
+    fn is_known(&self, index: usize, address: Address) -> bool {
+        match address {
+            Address::Replica(id) => member_of(&self.replicas[index].members, id).is_some(),
+            Address::Client(_) => true,
         }
     }
 }

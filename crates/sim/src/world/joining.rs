@@ -1,0 +1,149 @@
+//! Machines that join the group while it runs, and members that leave it.
+
+use super::{Happening, Replica, ReplicaId, SimDevices, World};
+use crate::checker::Verdict;
+use crate::crypto::{INCARNATION, member_id};
+use crate::packet::{Address, Packet, member_at, member_of};
+use crate::time::Micros;
+use pentarchy_core::auth::Signature;
+use pentarchy_core::change::{Change, Petition, Ready};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::epochs::Proof;
+use pentarchy_core::ids::{Epoch, Slot, View};
+use pentarchy_core::membership::{Life, Membership};
+use pentarchy_core::ports::client::ToReplica;
+use pentarchy_core::request::{Draft, Request};
+use pentarchy_core::wire::Wire as _;
+use std::sync::{Arc, Mutex};
+
+/// Between two times that a machine looks whether it is to join.
+const AGAIN: Micros = 200_000;
+
+/// It does so for so long after everything has healed.
+const PATIENCE: Micros = 5_000_000;
+
+impl World<'_> {
+    /// The group in which the replica at a place began, and how the configurations before had ended
+    /// by then.
+    pub(super) fn begins_with(&self, id: ReplicaId) -> (Arc<Membership>, Vec<Proof>) {
+        let late = self.begun_late.get(&id).cloned();
+        late.unwrap_or_else(|| (self.membership.clone(), Vec::new()))
+    }
+
+    /// A replica that lost everything would begin with members of whom none is left, if an operator
+    /// did not have a newer file for it.
+    pub(super) fn look_for_newer_file(&mut self, index: usize) {
+        let id = self.replicas[index].id;
+        let known = self.begins_with(id).0;
+        let is_left = |(other, replica): (ReplicaId, &Replica<'_>)| {
+            other != id && !replica.has_left && member_of(&known, other).is_some()
+        };
+        if self.correct().any(is_left) {
+            return;
+        }
+        let newest = self.correct().map(|(_, replica)| replica.node.chain());
+        let newest = newest.max_by_key(|(membership, _)| membership.epoch);
+        if let Some(newest) = newest.filter(|(newest, _)| member_of(newest, id).is_some()) {
+            self.begun_late.insert(id, newest);
+        }
+    }
+
+    /// A replica that begins with nothing is in a later epoch, if it joined in that.
+    pub(super) fn begins_late(&mut self, id: ReplicaId) {
+        if self.begun_late.contains_key(&id) {
+            let epoch = self.begins_with(id).0.epoch;
+            self.oracle.resumed(id, (epoch, View(0)), Slot(0));
+        }
+    }
+
+    /// A machine looks whether a change is pending that names it, and says that it is ready for
+    /// that.
+    pub(super) fn join(&mut self, place: usize) {
+        let (id, now) = (ReplicaId(place as u16), self.now);
+        if place < self.replicas.len() || now > self.options.heal_at + PATIENCE {
+            return;
+        }
+        self.schedule(now + AGAIN, Happening::Join(place));
+        let names_it =
+            |change: &Change| change.next.members.iter().any(|it| it.id == member_at(id));
+        let invitation = self.correct().find_map(|(_, replica)| {
+            let (change, digest) = replica.node.executor().pending_change()?;
+            names_it(change).then(|| (replica.node.epoch(), change.clone(), digest))
+        });
+        if let Some((epoch, change, digest)) = invitation {
+            self.say_ready(id, epoch, (&change, digest));
+        }
+    }
+
+    fn say_ready(&mut self, id: ReplicaId, epoch: Epoch, (change, digest): (&Change, Digest)) {
+        let (client, life) = (member_id(id), Life::mac(INCARNATION));
+        let signing = self.rings[usize::from(id.0)].lock().prepare(change);
+        let possession = Signature([0; 64]);
+        let mut ready = Ready { epoch, change: digest, signing, life, possession };
+        let signed = self.crypto.sign(id, &signing, &ready.statement(&client));
+        ready.possession = Signature(signed);
+        let (number, operation) = (self.now, Petition::Ready(ready).to_bytes());
+        self.oracle.asked(client, number, &operation);
+        let requests = vec![Request { number, operation }];
+        let envelope = self.crypto.seal(Draft { client, floor: number, events: None, requests });
+        let bytes = ToReplica::Request(Arc::new(envelope)).to_bytes();
+        let joiners = self.options.joiners();
+        let from = self.ids.len() - joiners + usize::from(id.0) - self.options.n;
+        for replica in 0..self.replicas.len() as u16 {
+            let to = Address::Replica(ReplicaId(replica));
+            self.transmit(Address::Client(from as u16), to, Packet::ToReplica(bytes.clone()));
+        }
+    }
+
+    /// A correct replica goes on in an epoch: whoever is a member of that for the first time starts
+    /// as a replica, and nobody relies on those any more who are none.
+    pub(super) fn look_who_joins_and_leaves(
+        &mut self,
+        index: usize,
+        membership: &Arc<Membership>,
+    ) -> Verdict {
+        for replica in &mut self.replicas {
+            if membership.index_of(member_at(replica.id)).is_none() {
+                (replica.has_left, replica.behind, replica.put_back) = (true, false, None);
+            }
+        }
+        let is_new =
+            |place: usize| membership.index_of(member_at(ReplicaId(place as u16))).is_some();
+        while self.replicas.len() < self.options.machines().count() && is_new(self.replicas.len()) {
+            let (_, links) = self.replicas[index].node.chain();
+            let id = ReplicaId(self.replicas.len() as u16);
+            self.begun_late.insert(id, (membership.clone(), links));
+            self.start_joined(membership)?;
+        }
+        Ok(())
+    }
+
+    fn start_joined(&mut self, membership: &Arc<Membership>) -> Verdict {
+        let place = self.replicas.len();
+        let id = ReplicaId(place as u16);
+        let mut device = SimDevices::new(id, membership.lane.pillars, &self.crypto);
+        device.begin_epoch(membership).expect("it is in an earlier one");
+        let mut acts = Vec::new();
+        let keeping = self.keeping(id, INCARNATION);
+        let node = self.node(id, Arc::new(Mutex::new(device)), None, keeping, &mut acts);
+        let rng = self.rng.fork();
+        let mut replica = self.correct_replica(id, node, rng);
+        replica.behind = true;
+        if self.healed {
+            replica.clock.discipline(self.now, self.options.skew_ms);
+        }
+        self.replicas.push(replica);
+        self.begins_late(id);
+        self.last_completion = self.now;
+        self.carry_out(place, acts)?;
+        self.want_round(place);
+        Ok(())
+    }
+
+    /// A replica was shown that the group goes on without it, and ends.
+    pub(super) fn leave(&mut self, index: usize) {
+        let replica = &mut self.replicas[index];
+        (replica.crashed, replica.has_left) = (true, true);
+        (replica.returns, replica.behind, replica.put_back) = (false, false, None);
+    }
+}
