@@ -115,7 +115,8 @@ pub struct Administrators {
 }
 
 impl Administrators {
-    /// Administrators with these keys, of whom more than half have to agree; none without keys.
+    /// The administrators with these keys, of whom more than half have to agree. A group without
+    /// such keys has no administrator.
     #[must_use]
     pub const fn by_majority(keys: Vec<[u8; 32]>) -> Self {
         let threshold = if keys.is_empty() { 0 } else { (keys.len() / 2 + 1) as u8 };

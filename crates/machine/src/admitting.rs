@@ -143,10 +143,10 @@ impl<D: Disk> Machine<'_, D> {
         }
     }
 
-    /// Whether others may be in a later epoch that this replica has not begun, and whose quorums
-    /// need nobody of whom a client may ask a query here. This replica does not know what they told
-    /// clients there. So it is where an authority outside stops cores, and where the executed slots
-    /// end with another configuration: see `docs/reads.md`.
+    /// Whether other replicas may be in a later epoch that this one has not begun, with quorums in
+    /// which no replica is that a client of this epoch asks. This replica does not know what the
+    /// others told clients there. So it is where an authority outside stops cores, and where the
+    /// executed slots end with another configuration: see `docs/reads.md`.
     fn others_may_be_ahead(&self) -> bool {
         let is_last = self.executor.next_configuration().is_some();
         let ends = is_last || self.is_leaving();

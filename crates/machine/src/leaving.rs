@@ -33,11 +33,11 @@ impl<D: Disk> Machine<'_, D> {
         let Some(leaving) = &mut self.epoch_manager.leaving else { return Ok(()) };
         let epoch = leaving.next.epoch;
         let is_over = leaving.is_over(now_ms);
-        let asks = now_ms >= leaving.ask_ms;
-        if asks {
+        let mut asked: Vec<MemberId> = Vec::new();
+        if now_ms >= leaving.ask_ms {
             leaving.ask_ms = now_ms + ASK_MS;
+            asked.extend(leaving.unsettled());
         }
-        let unsettled: Vec<MemberId> = leaving.unsettled().collect();
         if self.engine.epoch != epoch {
             info!(%epoch, "the group goes on without this replica");
             self.engine.leave(epoch, driver);
@@ -51,9 +51,7 @@ impl<D: Disk> Machine<'_, D> {
         if is_over || mutant!("epochs.leaves-at-once") {
             return Err(Halt::Removed(epoch));
         }
-        if asks {
-            self.tell(unsettled.into_iter(), &Message::Leaves { epoch }, driver);
-        }
+        self.tell(asked.into_iter(), &Message::Leaves { epoch }, driver);
         Ok(())
     }
 

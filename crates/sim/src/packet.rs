@@ -30,7 +30,7 @@ pub const fn member_at(ReplicaId(place): ReplicaId) -> MemberId {
     MemberId(place as u32)
 }
 
-/// Who is at this place in the world, in a group of which that is a member.
+/// The member at this place in the world; none if the group has none there.
 #[must_use]
 pub fn member_of(membership: &Membership, place: ReplicaId) -> Option<&Member> {
     membership.members.iter().find(|member| member.id == member_at(place))

@@ -29,7 +29,7 @@ pub struct EpochHandover {
     /// Who asked in which slot to be admitted with which device.
     asked: BTreeMap<Slot, Vec<(ReplicaId, Life)>>,
     /// With which device who said last that it is ready for another configuration, and in which
-    /// slot. Whoever was admitted behind that has to say it again.
+    /// slot. A member that the group admitted behind that has to say it again.
     ready: BTreeMap<ClientId, (Slot, Life)>,
     /// The same as it was when an epoch ended with another configuration.
     was_ready: BTreeMap<Epoch, BTreeMap<ClientId, (Slot, Life)>>,
@@ -41,7 +41,7 @@ pub struct EpochHandover {
     admitted: BTreeMap<MemberId, Vec<Millis>>,
 }
 
-/// Who says in a batch with which device it is ready, in this epoch.
+/// The clients that say in a batch with which device they are ready, in this epoch.
 fn ready_in(batch: &Batch, epoch: Epoch) -> impl Iterator<Item = (ClientId, Life)> {
     batch.envelopes.iter().flat_map(move |envelope| {
         envelope.requests.iter().filter_map(move |request| {
@@ -124,7 +124,7 @@ impl EpochHandover {
     /// on that nobody asked for in this slot, and with which nobody was ready if the configuration
     /// changes.
     pub fn ended(&mut self, replica: ReplicaId, handover: &Handover) -> Verdict {
-        let Handover { epoch, base, lives, next } = handover;
+        let Handover { epoch, base, next, .. } = handover;
         let at = self.at.get(&replica).copied().unwrap_or_default();
         if at != (*epoch, base.slot) {
             return broken(format!("{replica}, at {at:?}, ends {epoch} at {}", base.slot));
@@ -140,21 +140,17 @@ impl EpochHandover {
             return broken(format!("{epoch} ends at {}, but {slot} was executed in it", base.slot));
         }
         match next {
-            None => self.ended_by_admission(replica, *epoch, base.slot, lives)?,
-            Some(_) => self.ended_by_change(replica, *epoch, base.slot, lives)?,
+            None => self.ended_by_admission(replica, handover)?,
+            Some(_) => self.ended_by_change(replica, handover)?,
         }
         self.ends.insert(*epoch, (handover.clone(), replica));
         Ok(())
     }
 
-    fn ended_by_admission(
-        &mut self,
-        replica: ReplicaId,
-        epoch: Epoch,
-        last: Slot,
-        lives: &[Life],
-    ) -> Verdict {
-        let members = self.memberships[&epoch].members.clone();
+    fn ended_by_admission(&mut self, replica: ReplicaId, handover: &Handover) -> Verdict {
+        let Handover { epoch, base, lives, .. } = handover;
+        let last = base.slot;
+        let members = self.memberships[epoch].members.clone();
         let asked = self.asked.get(&last).map(Vec::as_slice).unwrap_or_default();
         let mut admitted = Vec::new();
         for ((index, member), after) in (0..).map(ReplicaId).zip(members.iter()).zip(lives) {
@@ -174,21 +170,16 @@ impl EpochHandover {
     }
 
     /// Who the members of the next epoch are, shows when somebody begins it.
-    fn ended_by_change(
-        &mut self,
-        replica: ReplicaId,
-        epoch: Epoch,
-        last: Slot,
-        lives: &[Life],
-    ) -> Verdict {
-        let members = self.memberships[&epoch].members.iter().map(Member::life);
+    fn ended_by_change(&mut self, replica: ReplicaId, handover: &Handover) -> Verdict {
+        let Handover { epoch, base, lives, .. } = handover;
+        let members = self.memberships[epoch].members.iter().map(Member::life);
         let ready = self.ready.values().map(|(_, life)| *life);
-        let asked = self.asked.get(&last).into_iter().flatten().map(|(_, life)| *life);
+        let asked = self.asked.get(&base.slot).into_iter().flatten().map(|(_, life)| *life);
         let known: Vec<Life> = members.chain(ready).chain(asked).chain([Life::default()]).collect();
         if let Some(life) = lives.iter().find(|life| !known.contains(life)) {
             return broken(format!("{replica} admits {life:?} of somebody who did not ask"));
         }
-        self.was_ready.insert(epoch, core::mem::take(&mut self.ready));
+        self.was_ready.insert(*epoch, core::mem::take(&mut self.ready));
         Ok(())
     }
 

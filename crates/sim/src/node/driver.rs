@@ -62,7 +62,7 @@ pub(super) struct Watch {
     pub said: Vec<Bytes>,
     /// Those on whose links the machine hung up in the present event, or who left the group.
     pub hung_up: Vec<Address>,
-    /// Those who are members since the present event.
+    /// The members that joined in the present event.
     pub came: Vec<MemberId>,
     /// Those to whom it has no connection.
     pub down: BTreeSet<Address>,

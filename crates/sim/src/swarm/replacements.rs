@@ -24,10 +24,8 @@ impl Options {
         let is_other = self.twins().next().is_some() || is_slow || self.heal_at == 0;
         let is_told_apart = self.means == Means::Macs || self.device != DeviceFault::None;
         let is_kept = self.hearing > 0 || self.late_checkpoints > 0;
-        if is_other || is_told_apart || is_kept || self.f == 0 {
-            return;
-        }
-        if !rng.percent(WORLDS_PERCENT) {
+        let may = !(is_other || is_told_apart || is_kept || self.f == 0);
+        if !may || !rng.percent(WORLDS_PERCENT) {
             return;
         }
         let count = rng.range(1, 3).min((Parts::PLACES_MAX - self.n) as u64);

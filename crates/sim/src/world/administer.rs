@@ -29,7 +29,6 @@ const TIMES: u32 = 12;
 
 /// What an administrator wants.
 pub(super) struct Wish {
-    who: usize,
     envelope: Arc<Envelope>,
     left: u32,
 }
@@ -150,27 +149,41 @@ impl World<'_> {
 
     fn wish(&mut self, who: usize, petition: &Petition, after: Micros) {
         let client = administrators(self.seed)[who];
-        let (number, operation) = (self.wishes.len() as u64 + 1, petition.to_bytes());
-        self.oracle.asked(client, number, &operation);
-        let requests = vec![Request { number, operation }];
-        let draft = Draft { client, floor: number, events: None, requests };
-        let envelope = Arc::new(self.crypto.seal(draft));
-        self.wishes.push(Wish { who, envelope, left: TIMES });
+        let envelope = self.petition(client, self.wishes.len() as u64 + 1, petition);
+        self.wishes.push(Wish { envelope, left: TIMES });
         self.schedule(self.now + after, Happening::Administer(self.wishes.len() - 1));
     }
 
-    /// An administrator sends its request to all replicas, some of which may not hear it.
-    pub(super) fn administer(&mut self, index: usize) {
-        let Wish { who, envelope, left } = &mut self.wishes[index];
-        *left -= 1;
-        let (who, again) = (*who, *left > 0);
-        let bytes = ToReplica::Request(envelope.clone()).to_bytes();
-        let first = self.ids.len() - self.options.joiners() - ADMINISTRATORS;
-        let from = Address::Client((first + who) as u16);
+    /// A request to the group itself, of which the checkers learn.
+    pub(super) fn petition(
+        &mut self,
+        client: ClientId,
+        number: u64,
+        petition: &Petition,
+    ) -> Arc<Envelope> {
+        let operation = petition.to_bytes();
+        self.oracle.asked(client, number, &operation);
+        let requests = vec![Request { number, operation }];
+        Arc::new(self.crypto.seal(Draft { client, floor: number, events: None, requests }))
+    }
+
+    /// A client sends its request to all replicas.
+    pub(super) fn ask_all(&mut self, envelope: Arc<Envelope>) {
+        let from = self.ids.iter().position(|id| *id == envelope.client);
+        let from = Address::Client(from.expect("a client of this world") as u16);
+        let bytes = ToReplica::Request(envelope).to_bytes();
         for replica in 0..self.replicas.len() as u16 {
             let to = Address::Replica(ReplicaId(replica));
             self.transmit(from, to, Packet::ToReplica(bytes.clone()));
         }
+    }
+
+    /// An administrator sends its request to all replicas, some of which may not hear it.
+    pub(super) fn administer(&mut self, index: usize) {
+        let Wish { envelope, left } = &mut self.wishes[index];
+        *left -= 1;
+        let (envelope, again) = (envelope.clone(), *left > 0);
+        self.ask_all(envelope);
         if again && self.now < self.options.heal_at + AGAIN * u64::from(TIMES) {
             self.schedule(self.now + AGAIN, Happening::Administer(index));
         }

@@ -3,7 +3,7 @@
 use super::{Happening, Replica, ReplicaId, SimDevices, World};
 use crate::checker::Verdict;
 use crate::crypto::{INCARNATION, member_id};
-use crate::packet::{Address, Packet, member_at, member_of};
+use crate::packet::{member_at, member_of};
 use crate::time::Micros;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::change::{Change, Petition, Ready};
@@ -11,9 +11,6 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Epoch, Slot, View};
 use pentarchy_core::membership::{Life, Membership};
-use pentarchy_core::ports::client::ToReplica;
-use pentarchy_core::request::{Draft, Request};
-use pentarchy_core::wire::Wire as _;
 use std::sync::{Arc, Mutex};
 
 /// Between two times that a machine looks whether it is to join.
@@ -30,8 +27,8 @@ impl World<'_> {
         late.unwrap_or_else(|| (self.membership.clone(), Vec::new()))
     }
 
-    /// A replica that lost everything would begin with members of whom none is left, if an operator
-    /// did not have a newer file for it.
+    /// An operator has a newer file for a replica that lost everything, if all members have left
+    /// with which it would begin otherwise.
     pub(super) fn look_for_newer_file(&mut self, index: usize) {
         let id = self.replicas[index].id;
         let known = self.begins_with(id).0;
@@ -82,21 +79,12 @@ impl World<'_> {
         let mut ready = Ready { epoch, change: digest, signing, life, possession };
         let signed = self.crypto.sign(id, &signing, &ready.statement(&client));
         ready.possession = Signature(signed);
-        let (number, operation) = (self.now, Petition::Ready(ready).to_bytes());
-        self.oracle.asked(client, number, &operation);
-        let requests = vec![Request { number, operation }];
-        let envelope = self.crypto.seal(Draft { client, floor: number, events: None, requests });
-        let bytes = ToReplica::Request(Arc::new(envelope)).to_bytes();
-        let joiners = self.options.joiners();
-        let from = self.ids.len() - joiners + usize::from(id.0) - self.options.n;
-        for replica in 0..self.replicas.len() as u16 {
-            let to = Address::Replica(ReplicaId(replica));
-            self.transmit(Address::Client(from as u16), to, Packet::ToReplica(bytes.clone()));
-        }
+        let envelope = self.petition(client, self.now, &Petition::Ready(ready));
+        self.ask_all(envelope);
     }
 
-    /// A correct replica goes on in an epoch: whoever is a member of that for the first time starts
-    /// as a replica, and nobody relies on those any more who are none.
+    /// A correct replica begins an epoch. Machines that are members for the first time start as
+    /// replicas, and no replica relies any more on those that are members no more.
     pub(super) fn look_who_joins_and_leaves(
         &mut self,
         index: usize,

@@ -388,7 +388,8 @@ impl<B: Backing> DurableStore<B> {
         Ok(self.backing().durable()? > self.begun)
     }
 
-    /// No epoch follows for this replica. What waits to leave it, nobody wants any more.
+    /// The group goes on without this replica, which drops the messages and answers that wait for
+    /// the disk.
     pub fn leave(&mut self) {
         self.answers.clear();
         self.answer_bytes.clear();

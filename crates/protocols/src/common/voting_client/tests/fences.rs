@@ -56,9 +56,9 @@ fn what_was_not_sent_is_given_up_at_once() {
     assert_eq!(bench.core.outstanding(), 0);
 }
 
-/// What comes of a request and of a query that an earlier core may have sent, if they are given up
-/// before this one has sent anything: the envelopes of its first round, and what is complete by
-/// then.
+/// The application gives up a request and a query that an earlier core may have sent, and a request
+/// that none has, before this core has sent anything. Gives what the core sends in its first round,
+/// and what it completes by then.
 fn given_up_after_another_core() -> (Vec<(u64, bool)>, Vec<Effect>) {
     let mut bench = Bench::new(1);
     bench.step(Event::Resumed { below: 3 });
