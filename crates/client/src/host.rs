@@ -18,6 +18,7 @@ use pentarchy_core::request::FENCE;
 use pentarchy_core::standing::Standing;
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::request_auth::ClientSigner;
+use pentarchy_io::backoff::Backoff;
 use pentarchy_io::channel::Identity;
 use pentarchy_io::clock::{Clock, wall_micros};
 use pentarchy_io::poll::{Poller, Token};
@@ -35,8 +36,9 @@ const WAKER: Token = Token(usize::MAX);
 /// retransmission.
 const CONNECT_MS: u64 = 100;
 
-/// Milliseconds between two probes for another host of the same key.
-const PROBE_MS: u64 = 1_000;
+/// Milliseconds after a probe for another host of the same key, after which the next one comes as
+/// soon as the first did.
+const PROBE_REST_MS: u64 = 5_000;
 
 /// Milliseconds between two times that proofs of how the group has changed are judged.
 const JUDGE_MS: u64 = 100;
@@ -82,8 +84,12 @@ pub struct Host {
     /// A connection was closed since the last probe, and this host has had something ordered:
     /// another one may have taken its place.
     doubts: bool,
-    /// No probe is sent before this time.
+    /// No probe is sent before this time. The first ones follow each other quickly: one that the
+    /// replicas ordered before the other host's first request tells nothing, and until one tells,
+    /// the two hosts throw each other out. Each waits longer, for a replica that closes its
+    /// connections again and again must not have the group order without end.
     probe_at: u64,
+    probes: Backoff,
     desk: Desk,
 }
 
@@ -165,6 +171,7 @@ impl Host {
             tried: ReplicaSet::EMPTY,
             doubts: false,
             probe_at: 0,
+            probes: Backoff::default(),
             desk,
         };
         Ok((host, inbox))
@@ -372,7 +379,10 @@ impl Host {
     fn probe(&mut self, now_ms: u64) {
         if self.doubts && now_ms >= self.probe_at && self.desk.waiting.is_empty() {
             self.doubts = false;
-            self.probe_at = now_ms + PROBE_MS;
+            if now_ms >= self.probe_at + PROBE_REST_MS {
+                self.probes.reset();
+            }
+            self.probe_at = now_ms + self.probes.delay_ms();
             let number = self.desk.waiting.give(None, None);
             let operation = Bytes::from_static(FENCE);
             self.desk.ask(number, Event::Submit { number, operation });
