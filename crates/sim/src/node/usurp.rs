@@ -23,6 +23,10 @@ const HEARD_MAX: usize = 64;
 /// have been away.
 const LINK_PPM: u32 = 200_000;
 
+/// Milliseconds between two abuses at least. Each may be an ordered request, which makes rounds, in
+/// which it would abuse again: in a fast network, more often than any host could.
+const REST_MILLIS: u64 = 1;
+
 /// How a member abuses epochs.
 pub struct Usurping {
     /// Its choices.
@@ -33,6 +37,8 @@ pub struct Usurping {
     heard: Vec<Message>,
     /// The number of its last request.
     asked: u64,
+    /// It rests before this, by a clock that nobody sets.
+    rests_until: u64,
 }
 
 /// Who it is and where it stands.
@@ -51,7 +57,7 @@ impl Usurping {
     /// One that has heard nothing yet.
     #[must_use]
     pub const fn new(rng: Rng, rate_ppm: u32) -> Self {
-        Self { rng, rate_ppm, heard: Vec::new(), asked: 0 }
+        Self { rng, rate_ppm, heard: Vec::new(), asked: 0, rests_until: 0 }
     }
 
     fn hear(&mut self, message: &Message) {
@@ -230,9 +236,10 @@ impl ReplicaNode<'_> {
         };
         let links = machine.epochs().links();
         let rate_ppm = if links.is_empty() { usurping.rate_ppm } else { LINK_PPM };
-        if !usurping.rng.chance(rate_ppm) {
+        if watch.elapsed_ms < usurping.rests_until || !usurping.rng.chance(rate_ppm) {
             return;
         }
+        usurping.rests_until = watch.elapsed_ms + REST_MILLIS;
         let own = Own { id: *id, me, crypto, membership: &watch.membership, links };
         let message = usurping.make_up(&own);
         let to = match usurping.rng.percent(60) {
