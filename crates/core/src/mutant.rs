@@ -703,6 +703,10 @@ pub const MUTANTS: &[Mutant] = &[
         "frame.any-progress-is-enough",
         "timeouts are short again after a view that made anything final, whoever waits",
     ),
+    mutant("frame.late-is-in-time", "what came just after its timeout does not make that longer")
+        .scheduled(),
+    mutant("frame.shortens-at-once", "a checkpoint takes back at once what a failed view taught")
+        .scheduled(),
     mutant(
         "pillars.lowest-row-spoken",
         "after a crash queries wait for the lowest slot that a pillar may have come to",

@@ -1,11 +1,17 @@
 //! How long a view may take to begin, and whatever is judged in it: twice as long for each view in
 //! a row that failed.
 //!
-//! A view *failed* if a timer of this replica ran out in it, and it was not entered, made nothing
-//! final, or was left before it had executed what waited when it was entered. To make something
-//! final is not enough: where a slot takes longer than a request is given, each view orders one
-//! slot and ends, and whoever waits behind a long queue waits for as many view changes. A view that
-//! ends for another reason, as its primary is slower than others, says nothing about timeouts.
+//! A view *failed* if a timer of this replica ran out in it, and
+//!
+//! - it was not entered; or
+//! - it made nothing final, or was left before it had executed what waited when it was entered. To
+//!   make something final is not enough: where a slot takes longer than a request is given, each
+//!   view orders one slot and ends, and whoever waits behind a long queue waits for as many view
+//!   changes; or
+//! - what the timer ran for came after all, when others had asked for the next view too.
+//!
+//! A view that ends for another reason, as its primary is slower than others, says nothing about
+//! timeouts.
 //!
 //! Each view that fails too early does so by a timer of a correct replica, whose next view gets
 //! twice the time; so after finitely many the time of enough replicas is long enough. A view that
@@ -15,12 +21,19 @@
 //! the next failover down for ever. What passes until a timer runs out, or until a view is entered,
 //! is no calm time: where that takes longer than `CALM_MILLIS`, each failure would be forgotten
 //! before the next one, and no view would ever get more time.
+//!
+//! What a view taught that was entered and failed, nothing takes back for `CALM_MILLIS`, and twice
+//! as long for each that taught the same again: in a slow network each slot that is a checkpoint,
+//! and each `CALM_MILLIS`, would cost a view change.
 
 use pentarchy_core::ids::{Millis, Slot};
 use pentarchy_core::mutant;
 
 /// After so long in views that go on, times are half as long.
 const CALM_MILLIS: u64 = 10_000;
+
+/// How often the time doubles for which nothing takes back what views taught: to minutes.
+const LESSONS_MAX: u8 = 4;
 
 /// A hundredth of a second doubled so often is longer than
 /// [the longest delay](pentarchy_core::protocol::Timeouts::DELAY_MAX_MS). What an outage of days
@@ -51,6 +64,14 @@ pub struct ViewChangeTimer {
     /// Consecutive views that failed, less what was forgotten until a timer last began; doubles the
     /// timeouts.
     doublings: u8,
+    /// How often the last timer is doubled that began in this view.
+    judged: u8,
+    /// What a timer ran out for in this view: an envelope, by its arrival number, and a slot.
+    late: (Option<u64>, Option<Slot>),
+    /// Views that were entered and failed, less one for each calm time with the shortest timeouts.
+    lessons: u8,
+    /// Nothing makes the time shorter before this.
+    kept_until: Millis,
     /// From when on calm time counts that is not counted yet.
     calm_since: Millis,
     /// When this replica left for its view.
@@ -74,6 +95,10 @@ impl ViewChangeTimer {
             is_running: false,
             has_run_out: false,
             doublings: 0,
+            judged: 0,
+            late: (None, None),
+            lessons: 0,
+            kept_until: Millis(0),
             calm_since: Millis(0),
             left: Millis(0),
             final_before: last_final,
@@ -84,6 +109,7 @@ impl ViewChangeTimer {
     /// A timer begins by which the primary is judged. Gives how often it is doubled.
     pub fn judge(&mut self, now: Millis) -> u8 {
         self.count_calm(now);
+        self.judged = self.doublings;
         self.doublings
     }
 
@@ -91,7 +117,9 @@ impl ViewChangeTimer {
     fn count_calm(&mut self, now: Millis) {
         let calm = now.0.saturating_sub(self.calm_since.0) / CALM_MILLIS;
         self.calm_since.0 += calm * CALM_MILLIS;
-        self.doublings = self.doublings.saturating_sub(u8::try_from(calm).unwrap_or(u8::MAX));
+        let calm = u8::try_from(calm).unwrap_or(u8::MAX);
+        self.lessons = self.lessons.saturating_sub(calm.saturating_sub(self.doublings));
+        self.doublings = self.doublings.saturating_sub(calm);
     }
 
     /// Whether it runs.
@@ -105,12 +133,28 @@ impl ViewChangeTimer {
         standing.oldest >= self.arrived_before || forgets_failures()
     }
 
+    /// Whether what a timer ran out for came in this view after all.
+    fn came_late(&self, standing: Standing) -> bool {
+        let (arrival, slot) = self.late;
+        let came = arrival.is_some_and(|it| it < standing.oldest)
+            || slot.is_some_and(|it| it <= standing.last_final);
+        came && !mutant!("frame.late-is-in-time")
+    }
+
     /// A view was long enough: the next one gets so much, and not less than the least.
     fn relax(&mut self, doublings: u8, least: u8, now: Millis) {
         let doublings = if forgets_failures() { least } else { doublings.max(least) };
         if doublings != self.doublings {
             self.set(doublings, now);
         }
+    }
+
+    /// Takes nothing back of what a view taught until a while is over, and a calm time after it.
+    fn keep_lesson(&mut self, now: Millis) {
+        let keeps = if mutant!("frame.shortens-at-once") { 0 } else { CALM_MILLIS << self.lessons };
+        self.kept_until = Millis(now.0.saturating_add(keeps));
+        self.calm_since = Millis(self.kept_until.0.saturating_sub(CALM_MILLIS)).max(now);
+        self.lessons = (self.lessons + 1).min(LESSONS_MAX);
     }
 
     fn set(&mut self, doublings: u8, now: Millis) {
@@ -125,22 +169,33 @@ impl ViewChangeTimer {
         let is_further =
             standing.last_final > self.final_before || mutant!("frame.entered-views-worked");
         let has_served = was_entered && self.has_served(standing);
-        let was_too_short = !(is_further && has_served);
+        let was_too_short = !(is_further && has_served) || self.came_late(standing);
         let failed = self.has_run_out && was_too_short || mutant!("frame.views-that-worked-failed");
         if failed {
-            self.set(self.doublings.saturating_add(1), now);
+            // A checkpoint may have made the time shorter after that timer began.
+            let ran_out =
+                if was_entered { self.doublings.max(self.judged) } else { self.doublings };
+            self.set(ran_out.saturating_add(1), now);
+            if was_entered {
+                self.keep_lesson(now);
+            }
         } else {
             if has_served {
                 self.count_calm(now);
             }
             self.relax(self.doublings, 1, now);
         }
-        (self.has_run_out, self.left) = (false, now);
+        (self.has_run_out, self.late, self.left) = (false, (None, None), now);
     }
 
-    /// Something that this replica waits for in its view took too long.
-    pub const fn run_out(&mut self) {
-        self.has_run_out = true;
+    /// The envelope of this arrival number was not executed in time.
+    pub const fn request_ran_out(&mut self, arrival: u64) {
+        (self.has_run_out, self.late.0) = (true, Some(arrival));
+    }
+
+    /// This slot was not filled, or did not become final, in time.
+    pub const fn slot_ran_out(&mut self, slot: Slot) {
+        (self.has_run_out, self.late.1) = (true, Some(slot));
     }
 
     /// It begins for the view. Gives how often it is doubled.
@@ -165,12 +220,16 @@ impl ViewChangeTimer {
         let changing = standing.now.0.saturating_sub(self.left.0);
         self.calm_since.0 = self.calm_since.0.saturating_add(changing);
         (self.final_before, self.arrived_before) = (standing.last_final, standing.next);
+        self.judged = 0;
     }
 
     /// A checkpoint became stable in the view.
     pub fn view_works(&mut self, standing: Standing) {
-        if self.has_served(standing) {
-            self.count_calm(standing.now);
+        if !self.has_served(standing) {
+            return;
+        }
+        self.count_calm(standing.now);
+        if standing.now >= self.kept_until {
             self.relax(self.doublings.saturating_sub(1), 0, standing.now);
         }
     }
@@ -212,11 +271,11 @@ mod tests {
         timer.view_entered(standing(6, 0, 3, 0));
         assert!(!timer.is_running());
         // It made a slot final, but the last of the three envelopes waits on.
-        timer.run_out();
+        timer.request_ran_out(2);
         timer.view_left(true, standing(7, 2, 5, 0));
         assert_eq!(timer.doublings, 3);
         timer.view_entered(standing(7, 2, 5, 0));
-        timer.run_out();
+        timer.request_ran_out(5);
         timer.view_left(true, standing(9, 5, 8, 0));
         assert_eq!(timer.doublings, 3);
         timer.recall_leaving();
@@ -232,13 +291,54 @@ mod tests {
             now += 400 << timer.start();
             timer.view_entered(standing(0, 0, 3, now));
             now += 400 << timer.judge(Millis(now));
-            timer.run_out();
+            timer.request_ran_out(0);
             timer.view_left(true, standing(0, 0, 3, now));
             assert_eq!(timer.doublings, doublings);
         }
         timer.expired();
         timer.view_left(false, standing(0, 0, 3, now));
         assert_eq!(timer.doublings, DOUBLINGS_MAX, "it is long enough");
+    }
+
+    /// How often it is doubled after a view that made slots 1 to 4 final and found nobody waiting.
+    fn after(late: impl FnOnce(&mut ViewChangeTimer)) -> u8 {
+        let mut timer = ViewChangeTimer::new(Slot(0));
+        timer.view_left(true, standing(0, 0, 0, 0));
+        timer.view_entered(standing(0, 0, 0, 0));
+        assert_eq!(timer.judge(Millis(0)), 1);
+        late(&mut timer);
+        timer.view_left(true, standing(4, 7, 9, 0));
+        timer.doublings
+    }
+
+    #[test]
+    fn what_comes_after_its_time_but_in_its_view_doubles_it() {
+        assert_eq!([6, 7].map(|arrival| after(|timer| timer.request_ran_out(arrival))), [2, 1]);
+        assert_eq!([4, 5].map(|slot| after(|timer| timer.slot_ran_out(Slot(slot)))), [2, 1]);
+        let too_late = || after(|timer| timer.slot_ran_out(Slot(4)));
+        assert_eq!(mutant::with(Some("frame.late-is-in-time"), too_late), 1);
+    }
+
+    /// Each slot is a checkpoint, and takes longer than the time that such a checkpoint leaves.
+    fn after_a_checkpoint_in_the_next_view() -> u8 {
+        let mut timer = ViewChangeTimer::new(Slot(0));
+        timer.view_left(true, standing(0, 0, 0, 0));
+        timer.view_entered(standing(0, 0, 0, 0));
+        assert_eq!(timer.judge(Millis(0)), 1);
+        timer.view_works(standing(1, 0, 0, 10));
+        timer.slot_ran_out(Slot(2));
+        timer.view_left(true, standing(2, 0, 0, 20));
+        assert_eq!(timer.doublings, 2, "twice the time that ran out");
+        timer.view_entered(standing(2, 0, 0, 30));
+        timer.view_works(standing(3, 0, 0, 40));
+        timer.doublings
+    }
+
+    #[test]
+    fn no_checkpoint_takes_back_for_a_calm_time_what_a_view_taught() {
+        assert_eq!(after_a_checkpoint_in_the_next_view(), 2);
+        let bug = Some("frame.shortens-at-once");
+        assert_eq!(mutant::with(bug, after_a_checkpoint_in_the_next_view), 1);
     }
 
     /// Another replica's timer ran out.

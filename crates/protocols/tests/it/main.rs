@@ -23,6 +23,7 @@ mod reads;
 mod registry;
 mod schedules;
 mod sessions;
+mod slow;
 mod stalls;
 mod strategies;
 mod swarm;

@@ -245,8 +245,9 @@ const UNCLAIMED_MAX: [(&str, usize); 6] = [
 /// has with faults yet, and one is Olympus'. Three undo repairs of what one world in 20,000 showed.
 /// One needs worlds that there are none of yet, in which former keys are in a liar's hands. Four
 /// are of groups whose members change: worlds show two of them, in one seed of several hundred.
+/// Two undo what one slow world of pillars in a thousand showed.
 /// `docs/testing-results.md` says how many worlds did not find them, where that was tried.
-const SCHEDULED_MAX: usize = 58 + 8 + 1 + 23 + 1 + 3 + 1 + 4;
+const SCHEDULED_MAX: usize = 58 + 8 + 1 + 23 + 1 + 3 + 1 + 4 + 2;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {

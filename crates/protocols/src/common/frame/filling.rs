@@ -142,7 +142,7 @@ impl<C: Framed> Frame<C> {
     pub(super) fn on_fill_timeout(&mut self, slot: Slot, out: &mut Effects<C>) {
         if self.may_judge_filling() && self.to_fill.timer_expired(slot, self.executed) {
             mark!("frame/fill_timeout");
-            self.view_change_timer.run_out();
+            self.view_change_timer.slot_ran_out(slot);
             let reason = "a slot that others wait for was not ordered in time";
             self.ask(self.view.next(), reason, out);
         }

@@ -50,7 +50,7 @@ impl<C: Framed> Frame<C> {
     pub(super) fn on_request_timeout(&mut self, arrival: u64, out: &mut Effects<C>) {
         if self.is_entered() && self.requests.oldest() == Some(arrival) {
             mark!("frame/request_timeout");
-            self.view_change_timer.run_out();
+            self.view_change_timer.request_ran_out(arrival);
             self.ask(self.view.next(), "a request was not ordered in time", out);
         }
     }

@@ -58,7 +58,7 @@ impl<C: Framed> Frame<C> {
         let may_judge = self.judges() && !self.is_fetching();
         if self.awaited.timer_expired(slot, last_final, may_judge) {
             mark!("frame/final_timeout");
-            self.view_change_timer.run_out();
+            self.view_change_timer.slot_ran_out(slot);
             self.ask(self.view.next(), "what was executed did not become final", out);
         }
     }
