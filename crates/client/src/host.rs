@@ -11,7 +11,7 @@ use crate::links::{Changes, Links};
 use crate::waiting::Waiting;
 use bytes::Bytes;
 use pentarchy_core::epochs::Proof;
-use pentarchy_core::ids::{Millis, Node, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{Epoch, Millis, Node, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
 use pentarchy_core::request::FENCE;
@@ -36,11 +36,12 @@ const WAKER: Token = Token(usize::MAX);
 /// retransmission.
 const CONNECT_MS: u64 = 100;
 
-/// Milliseconds after a probe for another host of the same key, after which the next one comes as
-/// soon as the first did.
+/// If a client has had no reason to look for another host of its key for so many milliseconds since
+/// it might, its next probes follow each other quickly again.
 const PROBE_REST_MS: u64 = 5_000;
 
-/// Milliseconds between two times that proofs of how the group has changed are judged.
+/// Milliseconds between two times that proofs of how the group has changed are judged, and that a
+/// replica is asked again since it is in a later epoch.
 const JUDGE_MS: u64 = 100;
 
 /// Milliseconds between two questions to all replicas whether it has.
@@ -81,13 +82,16 @@ pub struct Host {
     asked: Vec<Vec<(Question, Completion)>>,
     /// Replicas to which a connection was opened or could not be.
     tried: ReplicaSet,
+    /// The highest epoch in which each replica said that it is, and until when it does not matter
+    /// that it says a higher one.
+    epochs: Vec<(Epoch, u64)>,
     /// A connection was closed since the last probe, and this host has had something ordered:
     /// another one may have taken its place.
     doubts: bool,
     /// No probe is sent before this time. The first ones follow each other quickly: one that the
     /// replicas ordered before the other host's first request tells nothing, and until one tells,
     /// the two hosts throw each other out. Each waits longer, for a replica that closes its
-    /// connections again and again must not have the group order without end.
+    /// connections again and again must not have the group order many.
     probe_at: u64,
     probes: Backoff,
     desk: Desk,
@@ -169,6 +173,7 @@ impl Host {
             held_until: u64::MAX,
             asked: (0..members).map(|_| Vec::new()).collect(),
             tried: ReplicaSet::EMPTY,
+            epochs: vec![(Epoch(0), 0); members],
             doubts: false,
             probe_at: 0,
             probes: Backoff::default(),
@@ -204,11 +209,15 @@ impl Host {
         self.links.dial(&self.poller, now_ms, &mut changes);
         let (desk, asked, inbox) = (&mut self.desk, &mut self.asked, &self.inbox);
         let mut proofs = self.follows.is_some().then_some(&mut self.proofs);
+        let (epochs, mut arrived) = (&mut self.epochs, ReplicaSet::EMPTY);
         self.links.receive(now_ms, &mut changes, |from, bytes| {
             let Some(said) = desk.on_bytes(from, &bytes) else { return };
             let (question, answer) = match said {
                 OfItself::Status(json) => (Question::Status, json),
                 OfItself::Standing(standing, bytes) => {
+                    if is_later(standing.epoch, &mut epochs[usize::from(from.0)], now_ms) {
+                        arrived.insert(from);
+                    }
                     if let (Some(proofs), false) = (&mut proofs, standing.links.is_empty()) {
                         proofs.insert(from, standing.links);
                     }
@@ -227,7 +236,7 @@ impl Host {
             self.on_overtaken();
             return Ok(true);
         }
-        for replica in changes.opened.iter() {
+        for replica in changes.opened.iter().chain(arrived.iter()) {
             self.desk.step(Event::Connected(replica));
         }
         if self.follow(changes.opened, now_ms) {
@@ -251,17 +260,22 @@ impl Host {
         }
         self.links.flush(now_ms, &mut changes);
         self.doubts |= changes.closed && self.desk.has_submitted;
-        for replica in changes.lost.iter() {
-            let waiting = std::mem::take(&mut self.asked[usize::from(replica.0)]);
-            self.inbox.release(0, waiting.len());
-            let fail = |(_, done): (_, Completion)| done.complete(Err(RequestError::Unreachable));
-            waiting.into_iter().for_each(fail);
-        }
+        self.fail_asked(changes.lost);
         self.inbox.release(std::mem::take(&mut self.desk.completed), 0);
         if self.desk.overtaken {
             self.on_overtaken();
         }
         Ok(true)
+    }
+
+    /// Nobody waits any longer for what these replicas say of themselves.
+    fn fail_asked(&mut self, lost: ReplicaSet) {
+        for replica in lost.iter() {
+            let waiting = std::mem::take(&mut self.asked[usize::from(replica.0)]);
+            self.inbox.release(0, waiting.len());
+            let fail = |(_, done): (_, Completion)| done.complete(Err(RequestError::Unreachable));
+            waiting.into_iter().for_each(fail);
+        }
     }
 
     /// Asks replicas to which this client has a new connection, and now and then all, whether the
@@ -305,6 +319,7 @@ impl Host {
             done.complete(Err(RequestError::Unreachable));
         }
         self.tried = ReplicaSet::EMPTY;
+        self.epochs = vec![(Epoch(0), 0); membership.n()];
         self.proofs.clear();
         self.desk.begin(core, signer);
     }
@@ -469,6 +484,16 @@ impl Host {
             self.desk.on_command(command, until);
         }
     }
+}
+
+/// Whether a replica is in a later epoch than it said before, so that the client has to ask it
+/// again: what it was asked is lost with the epoch before, or was refused there.
+fn is_later(epoch: Epoch, (known, until_ms): &mut (Epoch, u64), now_ms: u64) -> bool {
+    let is_later = epoch > *known && *until_ms <= now_ms;
+    if is_later {
+        (*known, *until_ms) = (epoch, now_ms + JUDGE_MS);
+    }
+    is_later
 }
 
 /// Links to all members, none of which is dialled yet.
@@ -681,5 +706,18 @@ struct EndGuard(Arc<Inbox>);
 impl Drop for EndGuard {
     fn drop(&mut self) {
         self.0.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_is_asked_again_once_for_each_epoch_and_not_too_often() {
+        let mut known = (Epoch(0), 0);
+        let mut hear = |epoch, now_ms| is_later(Epoch(epoch), &mut known, now_ms);
+        assert!(!hear(0, 10) && hear(1, 10) && !hear(1, 500));
+        assert!(hear(2, 500) && !hear(3, 500 + JUDGE_MS - 1) && hear(3, 500 + JUDGE_MS));
     }
 }
