@@ -8,7 +8,8 @@
 //!   make something final is not enough: where a slot takes longer than a request is given, each
 //!   view orders one slot and ends, and whoever waits behind a long queue waits for as many view
 //!   changes; or
-//! - what the timer ran for came after all, when others had asked for the next view too.
+//! - something that a timer had run out for came after all, not long before the view ended: others
+//!   had asked for the next one by then, as their timers had run out too.
 //!
 //! A view that ends for another reason, as its primary is slower than others, says nothing about
 //! timeouts.
@@ -22,9 +23,9 @@
 //! is no calm time: where that takes longer than `CALM_MILLIS`, each failure would be forgotten
 //! before the next one, and no view would ever get more time.
 //!
-//! What a view taught that was entered and failed, nothing takes back for `CALM_MILLIS`, and twice
-//! as long for each that taught the same again: in a slow network each slot that is a checkpoint,
-//! and each `CALM_MILLIS`, would cost a view change.
+//! After a view that it had entered and that failed, a replica makes the time no shorter for
+//! `CALM_MILLIS`, and for twice as long after each further one, up to minutes. Otherwise, in a slow
+//! network, each slot that is a checkpoint, and each `CALM_MILLIS`, would cost a view change.
 
 use pentarchy_core::ids::{Millis, Slot};
 use pentarchy_core::mutant;
@@ -64,13 +65,13 @@ pub struct ViewChangeTimer {
     /// Consecutive views that failed, less what was forgotten until a timer last began; doubles the
     /// timeouts.
     doublings: u8,
-    /// How often the last timer is doubled that began in this view.
-    judged: u8,
-    /// What a timer ran out for in this view: an envelope, by its arrival number, and a slot.
-    late: (Option<u64>, Option<Slot>),
+    /// How often the timer is doubled that began last, and when that was.
+    judged: (u8, Millis),
+    /// What timers ran out for in this view.
+    late: Option<Late>,
     /// Views that were entered and failed, less one for each calm time with the shortest timeouts.
     lessons: u8,
-    /// Nothing makes the time shorter before this.
+    /// This replica makes the time no shorter before this.
     kept_until: Millis,
     /// From when on calm time counts that is not counted yet.
     calm_since: Millis,
@@ -80,6 +81,30 @@ pub struct ViewChangeTimer {
     final_before: Slot,
     /// Envelopes that had arrived when this replica entered its view.
     arrived_before: u64,
+}
+
+/// What timers ran out for that began with so many doublings.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Late {
+    /// The first envelope, by its arrival number.
+    arrival: Option<u64>,
+    /// The first slot that was to be filled, or to become final.
+    slot: Option<Slot>,
+    doublings: u8,
+    /// When the first of the timers began.
+    began: Millis,
+    /// When it ran out, once the clock was read.
+    ran_out: Option<Millis>,
+}
+
+impl Late {
+    /// Whether that says nothing any more of the time that things take now.
+    fn is_old(&self, now: Millis) -> bool {
+        self.ran_out.is_some_and(|at| {
+            let counts = CALM_MILLIS.max(at.0.saturating_sub(self.began.0));
+            now.0 > at.0.saturating_add(counts)
+        })
+    }
 }
 
 /// Whether any progress sets timeouts back to the shortest, as a seeded bug has it.
@@ -95,8 +120,8 @@ impl ViewChangeTimer {
             is_running: false,
             has_run_out: false,
             doublings: 0,
-            judged: 0,
-            late: (None, None),
+            judged: (0, Millis(0)),
+            late: None,
             lessons: 0,
             kept_until: Millis(0),
             calm_since: Millis(0),
@@ -109,8 +134,15 @@ impl ViewChangeTimer {
     /// A timer begins by which the primary is judged. Gives how often it is doubled.
     pub fn judge(&mut self, now: Millis) -> u8 {
         self.count_calm(now);
-        self.judged = self.doublings;
+        self.judged = (self.doublings, now);
         self.doublings
+    }
+
+    /// The clock was read.
+    pub const fn clock_moved(&mut self, now: Millis) {
+        if let Some(Late { ran_out: ran_out @ None, .. }) = &mut self.late {
+            *ran_out = Some(now);
+        }
     }
 
     /// Forgets a failure for each calm time since the last was forgotten.
@@ -133,11 +165,11 @@ impl ViewChangeTimer {
         standing.oldest >= self.arrived_before || forgets_failures()
     }
 
-    /// Whether what a timer ran out for came in this view after all.
+    /// Whether something that a timer ran out for came in this view after all, lately.
     fn came_late(&self, standing: Standing) -> bool {
-        let (arrival, slot) = self.late;
-        let came = arrival.is_some_and(|it| it < standing.oldest)
-            || slot.is_some_and(|it| it <= standing.last_final);
+        let Some(late) = self.late.filter(|late| !late.is_old(standing.now)) else { return false };
+        let came = late.arrival.is_some_and(|it| it < standing.oldest)
+            || late.slot.is_some_and(|it| it <= standing.last_final);
         came && !mutant!("frame.late-is-in-time")
     }
 
@@ -149,16 +181,22 @@ impl ViewChangeTimer {
         }
     }
 
-    /// Takes nothing back of what a view taught until a while is over, and a calm time after it.
+    /// A view that was entered failed: this replica makes the time no shorter for a while.
     fn keep_lesson(&mut self, now: Millis) {
         let keeps = if mutant!("frame.shortens-at-once") { 0 } else { CALM_MILLIS << self.lessons };
         self.kept_until = Millis(now.0.saturating_add(keeps));
-        self.calm_since = Millis(self.kept_until.0.saturating_sub(CALM_MILLIS)).max(now);
         self.lessons = (self.lessons + 1).min(LESSONS_MAX);
     }
 
     fn set(&mut self, doublings: u8, now: Millis) {
-        (self.doublings, self.calm_since) = (doublings.min(DOUBLINGS_MAX), now);
+        self.doublings = doublings.min(DOUBLINGS_MAX);
+        self.calm_since = now.max(self.kept_calm_since());
+    }
+
+    /// From when on calm time counts at the earliest, so that the first is over when the time may
+    /// become shorter.
+    const fn kept_calm_since(&self) -> Millis {
+        Millis(self.kept_until.0.saturating_sub(CALM_MILLIS))
     }
 
     /// This replica leaves a view for one that gets twice the time that a new primary gets once a
@@ -172,30 +210,46 @@ impl ViewChangeTimer {
         let was_too_short = !(is_further && has_served) || self.came_late(standing);
         let failed = self.has_run_out && was_too_short || mutant!("frame.views-that-worked-failed");
         if failed {
-            // A checkpoint may have made the time shorter after that timer began.
-            let ran_out =
-                if was_entered { self.doublings.max(self.judged) } else { self.doublings };
-            self.set(ran_out.saturating_add(1), now);
             if was_entered {
                 self.keep_lesson(now);
             }
+            // A checkpoint may have made the time shorter after the timer began.
+            let ran_out = self.late.map_or(0, |late| late.doublings);
+            self.set(self.doublings.max(ran_out).saturating_add(1), now);
         } else {
             if has_served {
                 self.count_calm(now);
             }
             self.relax(self.doublings, 1, now);
         }
-        (self.has_run_out, self.late, self.left) = (false, (None, None), now);
+        (self.has_run_out, self.late, self.left) = (false, None, now);
     }
 
     /// The envelope of this arrival number was not executed in time.
-    pub const fn request_ran_out(&mut self, arrival: u64) {
-        (self.has_run_out, self.late.0) = (true, Some(arrival));
+    pub fn request_ran_out(&mut self, arrival: u64) {
+        self.late().arrival.get_or_insert(arrival);
     }
 
     /// This slot was not filled, or did not become final, in time.
-    pub const fn slot_ran_out(&mut self, slot: Slot) {
-        (self.has_run_out, self.late.1) = (true, Some(slot));
+    pub fn slot_ran_out(&mut self, slot: Slot) {
+        let late = self.late();
+        late.slot = Some(late.slot.map_or(slot, |first| first.min(slot)));
+    }
+
+    /// Takes note that the timer ran out that began last.
+    fn late(&mut self) -> &mut Late {
+        self.has_run_out = true;
+        let (doublings, began) = self.judged;
+        let _ = self.late.take_if(|late| late.is_old(began));
+        let new = Late { arrival: None, slot: None, doublings, began, ran_out: None };
+        let late = self.late.get_or_insert(new);
+        late.doublings = late.doublings.max(doublings);
+        late
+    }
+
+    /// A state was installed: nobody here knows whether what it brought came late.
+    pub const fn forget_late(&mut self) {
+        self.late = None;
     }
 
     /// It begins for the view. Gives how often it is doubled.
@@ -215,12 +269,15 @@ impl ViewChangeTimer {
     }
 
     /// The view is entered.
-    pub const fn view_entered(&mut self, standing: Standing) {
+    pub fn view_entered(&mut self, standing: Standing) {
         self.is_running = false;
         let changing = standing.now.0.saturating_sub(self.left.0);
-        self.calm_since.0 = self.calm_since.0.saturating_add(changing);
+        if self.kept_until > self.left {
+            self.kept_until.0 = self.kept_until.0.saturating_add(changing);
+        }
+        let calm_since = Millis(self.calm_since.min(self.left).0.saturating_add(changing));
+        self.calm_since = calm_since.max(self.kept_calm_since());
         (self.final_before, self.arrived_before) = (standing.last_final, standing.next);
-        self.judged = 0;
     }
 
     /// A checkpoint became stable in the view.
@@ -315,6 +372,16 @@ mod tests {
     fn what_comes_after_its_time_but_in_its_view_doubles_it() {
         assert_eq!([6, 7].map(|arrival| after(|timer| timer.request_ran_out(arrival))), [2, 1]);
         assert_eq!([4, 5].map(|slot| after(|timer| timer.slot_ran_out(Slot(slot)))), [2, 1]);
+        let both = |timer: &mut ViewChangeTimer| {
+            timer.request_ran_out(6);
+            timer.request_ran_out(7);
+        };
+        assert_eq!(after(both), 2, "the first one came");
+        let installed = |timer: &mut ViewChangeTimer| {
+            timer.slot_ran_out(Slot(4));
+            timer.forget_late();
+        };
+        assert_eq!(after(installed), 1);
         let too_late = || after(|timer| timer.slot_ran_out(Slot(4)));
         assert_eq!(mutant::with(Some("frame.late-is-in-time"), too_late), 1);
     }
@@ -325,8 +392,9 @@ mod tests {
         timer.view_left(true, standing(0, 0, 0, 0));
         timer.view_entered(standing(0, 0, 0, 0));
         assert_eq!(timer.judge(Millis(0)), 1);
-        timer.view_works(standing(1, 0, 0, 10));
         timer.slot_ran_out(Slot(2));
+        timer.view_works(standing(1, 0, 0, 10));
+        assert_eq!(timer.judge(Millis(15)), 0, "the next slot's");
         timer.view_left(true, standing(2, 0, 0, 20));
         assert_eq!(timer.doublings, 2, "twice the time that ran out");
         timer.view_entered(standing(2, 0, 0, 30));
@@ -339,6 +407,43 @@ mod tests {
         assert_eq!(after_a_checkpoint_in_the_next_view(), 2);
         let bug = Some("frame.shortens-at-once");
         assert_eq!(mutant::with(bug, after_a_checkpoint_in_the_next_view), 1);
+    }
+
+    /// How often it is doubled after a view in which something came late so long before its end.
+    fn after_so_long(millis: u64) -> u8 {
+        let mut timer = ViewChangeTimer::new(Slot(0));
+        timer.view_left(true, standing(0, 0, 0, 0));
+        timer.view_entered(standing(0, 0, 0, 0));
+        assert_eq!(timer.judge(Millis(0)), 1);
+        timer.request_ran_out(6);
+        timer.clock_moved(Millis(800));
+        timer.view_left(true, standing(4, 7, 9, 800 + millis));
+        timer.doublings
+    }
+
+    #[test]
+    fn what_came_late_long_ago_says_nothing() {
+        assert_eq!([CALM_MILLIS, CALM_MILLIS + 1].map(after_so_long), [2, 1]);
+    }
+
+    /// An entered view fails, then one that nobody enters, then one goes on.
+    #[test]
+    fn what_an_entered_view_taught_is_kept_whatever_comes_of_the_next() {
+        let mut timer = ViewChangeTimer::new(Slot(0));
+        timer.view_left(true, standing(0, 0, 3, 0));
+        for _ in 0..2 {
+            timer.view_entered(standing(0, 0, 3, 0));
+            timer.judge(Millis(0));
+            timer.request_ran_out(0);
+            timer.view_left(true, standing(0, 0, 3, 0));
+        }
+        timer.expired();
+        timer.view_left(false, standing(0, 0, 3, 0));
+        timer.view_entered(standing(0, 3, 3, 100));
+        let kept_until = 100 + 2 * CALM_MILLIS;
+        assert_eq!(timer.judge(Millis(kept_until - 1)), 4);
+        timer.view_works(standing(9, 9, 9, kept_until - 1));
+        assert_eq!(timer.judge(Millis(kept_until)), 3);
     }
 
     /// Another replica's timer ran out.

@@ -184,6 +184,7 @@ pub trait Checkpointing: Core {
         frame.checkpoints.installed(slot);
         frame.requests.clear();
         frame.monitor.forget_slots();
+        frame.view_change_timer.forget_late();
         let proof = frame.checkpoints.proven(slot).cloned();
         if let Some(proof) = proof.filter(|_| !mutant!("frame.installed-without-proof")) {
             // Before anything is executed behind it: what is above the last proven state has to be

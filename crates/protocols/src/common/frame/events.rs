@@ -123,6 +123,7 @@ pub trait Events: Core {
             Input::Round { now } => {
                 let frame = self.frame_mut();
                 frame.now = frame.now.max(now);
+                frame.view_change_timer.clock_moved(frame.now);
                 self.clock_moved(out);
                 self.propose(out);
                 self.frame_mut().look(out);

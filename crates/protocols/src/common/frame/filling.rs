@@ -135,6 +135,7 @@ impl<C: Framed> Frame<C> {
     /// What waited may have been executed by a state that was installed: nobody here knows.
     pub fn forget_requests(&mut self, out: &mut Effects<C>) {
         self.requests.clear();
+        self.view_change_timer.forget_late();
         self.arm_request_timer(out);
     }
 
