@@ -4,6 +4,7 @@ use crate::failure::{Failure, Outcome};
 use clap::{Args, ValueEnum};
 use pentarchy_cluster::RequestMode;
 use pentarchy_cluster::config::{Durability, request_mode_name};
+use pentarchy_cluster::generate::GroupOptions;
 use pentarchy_cluster::limits::PILLARS_MAX;
 use pentarchy_cluster::protocols;
 use pentarchy_core::membership::PillarConfig;
@@ -84,6 +85,17 @@ impl GroupArgs {
         match self.pillars {
             1 => self.protocol.clone(),
             pillars => format!("{}:{pillars}{rotating}", self.protocol),
+        }
+    }
+
+    /// A group with these options, and the usual ones.
+    pub fn options(&self) -> GroupOptions {
+        GroupOptions {
+            protocol: self.protocol.clone(),
+            f: self.f,
+            lane: self.lane(),
+            request_auth: self.request_auth.into(),
+            ..GroupOptions::default()
         }
     }
 

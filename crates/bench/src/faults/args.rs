@@ -1,4 +1,5 @@
-//! The options of `bench failover`, `bench faults`, `bench recovery` and `bench soak`.
+//! The options of `bench changes`, `bench failover`, `bench faults`, `bench recovery` and `bench
+//! soak`.
 
 use crate::overload::OverloadArgs;
 use crate::plan::parse_seconds;
@@ -12,6 +13,8 @@ use std::time::Duration;
 /// What is measured under faults.
 #[derive(Subcommand)]
 pub enum FaultBench {
+    /// Measure how long clients wait while members get new keys, and new machines become members
+    Changes(ChangesArgs),
     /// Measure how long clients wait when the primary dies or freezes
     Failover(FailoverArgs),
     /// Measure throughput before, during and after each kind of fault
@@ -80,6 +83,31 @@ pub struct FailoverArgs {
     pub fault: PrimaryFault,
     /// Seconds, at least 1, for which each run looks on before the primary is healed
     #[arg(long, default_value = "3", value_name = "S", value_parser = parse_watch)]
+    pub watch: Duration,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Also write all runs to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// `bench changes`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  pentarchy bench changes --runs 10 --json changes.json\n\n\
+    Each run changes nothing, then the keys of all members, then a member, under load. The\n\
+    members of a group whose trusted devices share a secret stay. Exit code 1 if an increment was\n\
+    lost or counted twice, or a client got no answer.")]
+pub struct ChangesArgs {
+    #[command(flatten)]
+    pub group: GroupArgs,
+    /// How often the group is changed in each way
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = at_least_one(100))]
+    pub runs: usize,
+    /// What outlives a replica's process
+    #[arg(long, value_enum, default_value = "memory", value_name = "WHAT")]
+    pub durability: DurabilityChoice,
+    /// Seconds, at least 1, for which each run looks on after a change
+    #[arg(long, default_value = "2", value_name = "S", value_parser = parse_watch)]
     pub watch: Duration,
     #[command(flatten)]
     pub load: LoadArgs,

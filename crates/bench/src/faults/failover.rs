@@ -4,12 +4,12 @@ use super::args::FailoverArgs;
 use super::cluster::Cluster;
 use super::count::{Counters, Load, Verdict};
 use super::record::Record;
-use super::{check_writable, millis, write_json};
+use super::{await_answers, check_writable, millis, write_json};
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::stats::Spread;
 use pentarchy_cluster::config::Durability;
-use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::failure::Outcome;
 use pentarchy_console::progress;
 use pentarchy_console::say;
 use serde::Serialize;
@@ -18,16 +18,9 @@ use std::time::{Duration, Instant};
 /// Load before each fault.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// A group that answers is one that has answered this recently: a wait that is not over is not cut
-/// in two by the command to heal.
-const RECENT: Duration = Duration::from_millis(100);
-
 /// Runs in one group, for each of its members. A group that keeps its state in memory admits a
 /// member that is killed again and again at ever longer intervals, and that is not measured here.
 const RUNS_OF_A_MEMBER: usize = 3;
-
-/// How long a group may take to answer again.
-const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 /// One time that the primary was broken.
 #[derive(Serialize, Clone, Copy)]
@@ -138,14 +131,7 @@ fn break_once(
     record.watch();
     cluster.harm(primary, args.fault.harm())?;
     interrupt.sleep(args.watch)?;
-    let deadline = Instant::now() + ANSWER_LIMIT;
-    while record.silence() > RECENT {
-        if Instant::now() >= deadline {
-            let what = format!("no answer for {} s", record.silence().as_secs());
-            return Err(Failure::Unwell(what));
-        }
-        interrupt.sleep(Duration::from_millis(50))?;
-    }
+    await_answers(record, interrupt)?;
     let gap_ms = millis(record.longest_gap());
     record.watch();
     let begun = Instant::now();

@@ -22,7 +22,7 @@ pub fn run(args: &InitArgs) -> Outcome {
         administrators: usize::from(args.administrators),
         durability: args.durability.into(),
         counter: args.counter.into(),
-        ..group_options(&args.group)
+        ..args.group.options()
     };
     let cluster = NewCluster::generate(&args.hosts, &options);
     files::make_private_folder(&args.out)?;
@@ -108,15 +108,4 @@ fn check_hosts(args: &InitArgs) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// The options that the command line gives.
-pub fn group_options(group: &GroupArgs) -> GroupOptions {
-    GroupOptions {
-        protocol: group.protocol.clone(),
-        f: group.f,
-        lane: group.lane(),
-        request_auth: group.request_auth.into(),
-        ..GroupOptions::default()
-    }
 }

@@ -98,8 +98,9 @@ fn life(keys: &Path) -> Result<Life, SecretFileError> {
 fn say_how_far(progress: &Progress) {
     match progress {
         Progress::Unanswered => info!(
-            "too few replicas answer; a group that lists its clients does once a pending change \
-             names this machine: pentarchy members add"
+            "too few replicas answer; if members have other addresses since cluster.toml was \
+             written, pentarchy config export says where they are; a group that lists its clients \
+             answers once a pending change names this machine: pentarchy members add"
         ),
         Progress::NotInvited => info!(
             "no pending change names this machine; bring its card to the administrators: \

@@ -4,7 +4,7 @@
 use super::args::UpArgs;
 use super::backup;
 use super::barrier;
-use super::init::{check_counter, group_options, warn_of_protocol};
+use super::init::{check_counter, warn_of_protocol};
 use super::probe;
 use pentarchy::RequestMode;
 use pentarchy::config::{ClusterConfig, CounterPlace, Durability, request_mode_name};
@@ -247,7 +247,7 @@ fn start(
         None => {
             let durability = args.durability.into();
             let counter = args.counter.into();
-            let options = GroupOptions { durability, counter, ..group_options(&args.group) };
+            let options = GroupOptions { durability, counter, ..args.group.options() };
             NewCluster::generate(replicas, &options).write(&args.data)?;
             replicas.to_vec()
         }

@@ -1,7 +1,8 @@
-//! `bench failover`, `bench faults` and `bench soak` with real processes. What is checked is that
+//! `bench failover`, `bench faults`, `bench changes` and `bench soak` with real processes: that
 //! nothing was lost and that every figure is there, not how good it is.
 
 use crate::support::{children, eventually, is_alive, pentarchy, run, signal, stderr, text};
+use pentarchy_protocols::{DEFAULT, EXAMPLES};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
@@ -32,6 +33,25 @@ fn failover_breaks_whoever_is_primary_then() {
         let same = runs[0]["primary"] == runs[1]["primary"];
         assert!(fault == "kill" || !same, "the first was replaced: {json}");
         assert!(runs.iter().all(|run| run["gap_ms"].as_f64() > Some(0.0)), "{json}");
+    }
+}
+
+/// The last run finds none of the members that began, and the machine that joins needs to be told.
+#[test]
+fn changes_measures_keys_and_machines_also_when_nobody_is_left_who_began() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("changes.json");
+    for (protocol, runs, kinds) in [(EXAMPLES.signed, "5", 3), (DEFAULT, "1", 2)] {
+        let group = ["bench", "changes", "--watch", "1", "--protocol", protocol.rules.name];
+        let words = [&group[..], &["--runs", runs]].concat();
+        let json = json_of(&words, &path);
+        let of = |kind: &str| {
+            let all = json["runs"].as_array().expect("a list").iter();
+            all.filter(|run| run["kind"] == kind && run["gap_ms"].as_f64() > Some(0.0)).count()
+        };
+        let runs = runs.parse().expect("a number");
+        let replaced = if kinds == 3 { runs } else { 0 };
+        assert_eq!([of("nothing"), of("refresh"), of("replace")], [runs, runs, replaced], "{json}");
     }
 }
 

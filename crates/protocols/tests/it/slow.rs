@@ -1,8 +1,9 @@
 //! A network in which each message takes nearly as long as a request is given, and nothing else is
 //! wrong: replicas change views until they wait for long enough, and then seldom.
 
-use crate::swarm::factories;
+use crate::swarm::factories_of;
 use pentarchy_core::mutant;
+use pentarchy_protocols::{EXAMPLES, in_pillars};
 use pentarchy_sim::checker::stability;
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::run::{Violation, run_options};
@@ -14,7 +15,8 @@ const WORLD: &str = "n=4 f=1 clients=7 requests_each=12 window=16 latency_us=350
 
 fn run(seed: u64, rest: &str) -> Result<(), Violation> {
     let options = format!("{WORLD} {rest}").parse().expect("a world");
-    run_options(seed, options, &factories("pbft-pillars"), Rng::new(seed), None).map(|_| ())
+    let protocol = in_pillars(EXAMPLES.signed.rules.name).expect("it can be split");
+    run_options(seed, options, &factories_of(protocol), Rng::new(seed), None).map(|_| ())
 }
 
 /// Few views fail in a world, and many with a seeded bug.

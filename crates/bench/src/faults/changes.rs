@@ -1,0 +1,154 @@
+//! `bench changes`: how long clients wait while the group changes.
+
+use super::args::ChangesArgs;
+use super::changing::ChangingGroup;
+use super::count::{Counters, Load, Verdict};
+use super::record::Record;
+use super::{await_answers, check_writable, millis, write_json};
+use crate::interrupt::Interrupt;
+use crate::machine::Machine;
+use crate::stats::Spread;
+use pentarchy_console::failure::Outcome;
+use pentarchy_console::progress;
+use pentarchy_console::say;
+use serde::Serialize;
+use std::time::Duration;
+
+/// Load before each change.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// What changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    /// Nothing: what the others are compared with.
+    Nothing,
+    /// Each member signs by a new key.
+    Refresh,
+    /// A new machine takes a member's place.
+    Replace,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Nothing, Self::Refresh, Self::Replace];
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing changes",
+            Self::Refresh => "members get new keys",
+            Self::Replace => "a new machine takes a member's place",
+        }
+    }
+}
+
+/// One change.
+#[derive(Serialize, Clone, Copy)]
+struct Run {
+    kind: Kind,
+    /// The longest time without a completed operation.
+    gap_ms: f64,
+    /// From the proposal until the group was so, if anything was proposed.
+    took_ms: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Seen {
+    /// Whether machines can join such a group.
+    takes_machines: bool,
+    runs: Vec<Run>,
+}
+
+#[derive(Serialize)]
+struct Changes {
+    protocol: String,
+    f: usize,
+    clients: usize,
+    outstanding: usize,
+    #[serde(flatten)]
+    seen: Seen,
+    verdict: Verdict,
+    complete: bool,
+}
+
+/// Runs the command. What was measured until a failure is printed and written.
+pub fn run(args: &ChangesArgs, interrupt: &Interrupt) -> Outcome {
+    check_writable([args.json.as_deref(), None])?;
+    let machine = Machine::here();
+    let load = Load { clients: args.load.clients, outstanding: args.load.outstanding, counters: 1 };
+    let mut group = ChangingGroup::start(&args.group, args.durability.into(), args.runs)?;
+    let counters = Counters::start(&group.config, load)?;
+    let mut seen = Seen { takes_machines: true, runs: Vec::new() };
+    let result = change_often(args, &mut group, &counters.record, &mut seen, interrupt);
+    let verdict = counters.finish();
+    let report = Changes {
+        protocol: args.group.label(),
+        f: args.group.f,
+        clients: load.clients,
+        outstanding: load.outstanding,
+        complete: result.is_ok(),
+        seen,
+        verdict: verdict.as_ref().cloned().unwrap_or_default(),
+    };
+    conclude(&report);
+    write_json(args.json.as_deref(), machine, &report)?;
+    report.verdict.check()?;
+    result.and(verdict.map(|_| ()))
+}
+
+/// Each kind in turn, so that all meet the same group, old and new.
+fn change_often(
+    args: &ChangesArgs,
+    group: &mut ChangingGroup,
+    record: &Record,
+    seen: &mut Seen,
+    interrupt: &Interrupt,
+) -> Outcome {
+    let progress = progress::spinner();
+    for number in 1..=args.runs {
+        for kind in Kind::ALL {
+            progress.set_message(format!("run {number} of {}: {}", args.runs, kind.words()));
+            let change = match kind {
+                Kind::Nothing => None,
+                Kind::Refresh => Some(group.refreshed()?),
+                Kind::Replace => group.replaced()?,
+            };
+            if kind == Kind::Replace && change.is_none() {
+                seen.takes_machines = false;
+                continue;
+            }
+            interrupt.sleep(SETTLE)?;
+            await_answers(record, interrupt)?;
+            record.watch();
+            let took = change.map(|change| group.make(change, interrupt)).transpose()?;
+            interrupt.sleep(args.watch)?;
+            await_answers(record, interrupt)?;
+            let gap_ms = millis(record.longest_gap());
+            seen.runs.push(Run { kind, gap_ms, took_ms: took.map(millis) });
+        }
+    }
+    Ok(())
+}
+
+fn conclude(report: &Changes) {
+    let Changes { protocol, f, clients, outstanding, seen, verdict, .. } = report;
+    say(&format!("{protocol}, f = {f}, {clients} clients with {outstanding} operations each"));
+    for kind in Kind::ALL {
+        let of_kind = || seen.runs.iter().filter(move |run| run.kind == kind);
+        let Some(gap) = Spread::of(of_kind().map(|run| run.gap_ms)) else { continue };
+        let took = Spread::of(of_kind().filter_map(|run| run.took_ms));
+        let took = took.map_or_else(String::new, |took| {
+            format!("; until the group was so: median {:.0} ms", took.median)
+        });
+        say(&format!(
+            "{} ({} runs): nobody was answered for at most: median {:.0} ms, worst {:.0} ms{took}",
+            kind.words(),
+            of_kind().count(),
+            gap.median,
+            gap.max,
+        ));
+    }
+    if !seen.takes_machines {
+        say(&format!("no machine can join: the trusted devices of {protocol} share a secret"));
+    }
+    say(&verdict.sentence());
+}

@@ -1,0 +1,179 @@
+//! A group whose members are changed while it is measured.
+
+use crate::files::temporary_folder;
+use crate::interrupt::Interrupt;
+use pentarchy_cluster::KeyPair;
+use pentarchy_cluster::administration::{Administrator, Alteration, CannotAlter, alter, refresh};
+use pentarchy_cluster::chain_file;
+use pentarchy_cluster::config::{ClusterConfig, Durability};
+use pentarchy_cluster::following::Follower;
+use pentarchy_cluster::generate::{GroupOptions, NewCluster, NewMember, administrator_key_name};
+use pentarchy_cluster::node::StartError;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::folder::Part;
+use pentarchy_console::options::GroupArgs;
+use pentarchy_console::supervisor::{Supervisor, last_line, take_ports};
+use pentarchy_core::change::{Change, Shown};
+use pentarchy_io::ports::Taken;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long an administrator waits for the group.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// How long a change may take.
+const CHANGE_LIMIT: Duration = Duration::from_secs(60);
+
+/// After this an administrator's change is void.
+const EXPIRES: Duration = Duration::from_secs(600);
+
+/// Between two questions whether a change has begun: each is an ordered request.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A change that is prepared: all is there that it needs.
+pub struct Prepared(Change);
+
+/// Replica processes, of which others take the places, and their administrator. They are stopped
+/// when it is dropped.
+pub struct ChangingGroup {
+    /// What clients must know of the group as it began.
+    pub config: ClusterConfig,
+    /// The group as it is.
+    present: ClusterConfig,
+    administrator: Administrator,
+    // In this order: the processes end before their ports are given back and their folder removed.
+    supervisor: Supervisor,
+    ports: Taken,
+    started: usize,
+    folder: TempDir,
+}
+
+impl ChangingGroup {
+    /// Starts one that so many machines can join. Waits until it answers.
+    pub fn start(group: &GroupArgs, durability: Durability, joins: usize) -> Outcome<Self> {
+        let n = group.replicas()?;
+        let folder = temporary_folder("pentarchy-bench-")?;
+        let ports = take_ports(n + joins)?;
+        let addresses: Vec<_> = ports.numbers().take(n).map(address).collect();
+        let options = GroupOptions { durability, ..group.options() };
+        let cluster = NewCluster::generate(&addresses, &options);
+        cluster.write(folder.path())?;
+        let key = folder.path().join(administrator_key_name(1));
+        let key = KeyPair::load(&key).map_err(|error| Failure::Internal(error.to_string()))?;
+        let administrator = Administrator::connect(&cluster.config, key)
+            .map_err(|error| Failure::Internal(error.to_string()))?;
+        let supervisor = Supervisor::default();
+        let config = cluster.config;
+        let mut group = Self {
+            present: config.clone(),
+            config,
+            administrator,
+            supervisor,
+            ports,
+            started: 0,
+            folder,
+        };
+        for id in 0..n {
+            let keys = group.folder.path().join(format!("replica-{id}"));
+            group.start_replica(&keys, &["--id", &id.to_string()])?;
+        }
+        let current = group.show()?.configuration;
+        if current.can_rekey() {
+            return Ok(group);
+        }
+        let what = format!("no group of {} can change its members or keys", current.protocol);
+        Err(Failure::Usage(what))
+    }
+
+    /// Starts the next machine, which takes the next port.
+    fn start_replica(&mut self, keys: &Path, which: &[&str]) -> Outcome {
+        let config = self.folder.path().join("cluster.toml");
+        let files = ["replica", "--leash", "--config", text(&config)?, "--keys", text(keys)?];
+        let part = Part {
+            name: format!("machine {}", self.started),
+            pid: 0,
+            address: self.next_address()?,
+            metrics: None,
+            folder: keys.to_owned(),
+        };
+        self.started += 1;
+        self.supervisor.start(part, keys.join("replica.log"), &[&files[..], which].concat())
+    }
+
+    fn next_address(&self) -> Outcome<String> {
+        let port = self.ports.numbers().nth(self.started);
+        port.map(address).ok_or_else(|| Failure::Internal("no port is left".to_owned()))
+    }
+
+    fn show(&self) -> Outcome<Shown> {
+        self.administrator.show(LIMIT).map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &impl Display) -> Failure {
+        let logs = self.supervisor.parts().map(|part| part.folder.join("replica.log"));
+        let words: Vec<String> = logs.filter_map(|log: PathBuf| last_line(&log)).collect();
+        Failure::Unwell(format!("{error}; the replicas said: {}", words.join("; ")))
+    }
+
+    /// The change after which each member signs by a new key.
+    pub fn refreshed(&self) -> Outcome<Prepared> {
+        Ok(Prepared(refresh(&self.show()?, EXPIRES)))
+    }
+
+    /// The change after which a new machine has the place of the member that has been one for
+    /// longest. Starts that machine. None if no machine can join.
+    pub fn replaced(&mut self) -> Outcome<Option<Prepared>> {
+        let new = NewMember::generate(&self.next_address()?)
+            .map_err(|error| Failure::Internal(error.to_string()))?;
+        let shown = self.show()?;
+        let oldest = shown.configuration.members.iter().map(|member| member.id).min();
+        let (joins, leaves) = ([new.card().clone()], oldest.as_slice());
+        let change = match alter(&shown, &Alteration { joins: &joins, leaves, f: None }, EXPIRES) {
+            Ok(change) => change,
+            Err(CannotAlter::SharedSecret(_)) => return Ok(None),
+            Err(error) => return Err(Failure::Internal(error.to_string())),
+        };
+        let keys = self.folder.path().join(format!("machine-{}", self.started));
+        new.write(&keys)?;
+        self.write_where_it_is()?;
+        self.start_replica(&keys, &["--join"])?;
+        Ok(Some(Prepared(change)))
+    }
+
+    /// Writes beside `cluster.toml` how the group has changed. A machine that joins would not find
+    /// it any more once all members have other addresses.
+    fn write_where_it_is(&mut self) -> Outcome {
+        let failed = |error: StartError| Failure::Internal(error.to_string());
+        let follower = Follower::new(self.present.clone(), KeyPair::generate()).map_err(failed)?;
+        self.present = follower.present().map_err(failed)?;
+        let chain = chain_file::beside(&self.folder.path().join("cluster.toml"));
+        Ok(self.present.write_chain(&chain)?)
+    }
+
+    /// Proposes a change and waits until the group is so: until all are ready that must be, and a
+    /// checkpoint is stable. Gives how long that took.
+    pub fn make(&self, Prepared(change): Prepared, interrupt: &Interrupt) -> Outcome<Duration> {
+        let (begun, number) = (Instant::now(), change.next.number);
+        self.administrator.propose(change, LIMIT).map_err(|error| self.failed(&error))?;
+        while self.show()?.configuration.number < number {
+            if begun.elapsed() > CHANGE_LIMIT {
+                let seconds = CHANGE_LIMIT.as_secs();
+                return Err(self.failed(&format!("the change has not begun after {seconds} s")));
+            }
+            interrupt.sleep(LOOK)?;
+        }
+        Ok(begun.elapsed())
+    }
+}
+
+fn address(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+fn text(path: &Path) -> Outcome<&str> {
+    path.to_str().ok_or_else(|| {
+        Failure::Usage(format!("{} is not UTF-8; set TMPDIR to another folder", path.display()))
+    })
+}
