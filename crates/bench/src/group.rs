@@ -124,7 +124,8 @@ fn cannot(error: node::StartError) -> Failure {
     Failure::Internal(format!("cannot connect a client: {error}"))
 }
 
-fn text(path: &Path) -> Outcome<&str> {
+/// A path for a command line.
+pub fn text(path: &Path) -> Outcome<&str> {
     path.to_str().ok_or_else(|| {
         Failure::Usage(format!("{} is not UTF-8; set TMPDIR to another folder", path.display()))
     })

@@ -487,7 +487,7 @@ impl Host {
 }
 
 /// Whether a replica is in a later epoch than it said before, so that the client has to ask it
-/// again: what it was asked is lost with the epoch before, or was refused there.
+/// again: with the epoch before, the replica forgot what it was asked, or it refused that there.
 fn is_later(epoch: Epoch, (known, until_ms): &mut (Epoch, u64), now_ms: u64) -> bool {
     let is_later = epoch > *known && *until_ms <= now_ms;
     if is_later {

@@ -1,6 +1,7 @@
 //! A group whose members are changed while it is measured.
 
 use crate::files::temporary_folder;
+use crate::group::text;
 use crate::interrupt::Interrupt;
 use pentarchy_cluster::KeyPair;
 use pentarchy_cluster::administration::{Administrator, Alteration, CannotAlter, alter, refresh};
@@ -38,10 +39,8 @@ pub struct Prepared(Change);
 /// Replica processes, of which others take the places, and their administrator. They are stopped
 /// when it is dropped.
 pub struct ChangingGroup {
-    /// What clients must know of the group as it began.
+    /// What clients must know of the group, as it was before its last change.
     pub config: ClusterConfig,
-    /// The group as it is.
-    present: ClusterConfig,
     administrator: Administrator,
     // In this order: the processes end before their ports are given back and their folder removed.
     supervisor: Supervisor,
@@ -66,15 +65,7 @@ impl ChangingGroup {
             .map_err(|error| Failure::Internal(error.to_string()))?;
         let supervisor = Supervisor::default();
         let config = cluster.config;
-        let mut group = Self {
-            present: config.clone(),
-            config,
-            administrator,
-            supervisor,
-            ports,
-            started: 0,
-            folder,
-        };
+        let mut group = Self { config, administrator, supervisor, ports, started: 0, folder };
         for id in 0..n {
             let keys = group.folder.path().join(format!("replica-{id}"));
             group.start_replica(&keys, &["--id", &id.to_string()])?;
@@ -146,10 +137,10 @@ impl ChangingGroup {
     /// it any more once all members have other addresses.
     fn write_where_it_is(&mut self) -> Outcome {
         let failed = |error: StartError| Failure::Internal(error.to_string());
-        let follower = Follower::new(self.present.clone(), KeyPair::generate()).map_err(failed)?;
-        self.present = follower.present().map_err(failed)?;
+        let follower = Follower::new(self.config.clone(), KeyPair::generate()).map_err(failed)?;
+        self.config = follower.present().map_err(failed)?;
         let chain = chain_file::beside(&self.folder.path().join("cluster.toml"));
-        Ok(self.present.write_chain(&chain)?)
+        Ok(self.config.write_chain(&chain)?)
     }
 
     /// Proposes a change and waits until the group is so: until all are ready that must be, and a
@@ -170,10 +161,4 @@ impl ChangingGroup {
 
 fn address(port: u16) -> String {
     format!("127.0.0.1:{port}")
-}
-
-fn text(path: &Path) -> Outcome<&str> {
-    path.to_str().ok_or_else(|| {
-        Failure::Usage(format!("{} is not UTF-8; set TMPDIR to another folder", path.display()))
-    })
 }

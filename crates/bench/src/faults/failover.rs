@@ -49,7 +49,7 @@ struct Failover {
     complete: bool,
 }
 
-/// Runs the command. What was measured until a failure is printed and written.
+/// Runs the command, which prints and writes what it measured, also until a failure.
 pub fn run(args: &FailoverArgs, interrupt: &Interrupt) -> Outcome {
     check_writable([args.json.as_deref(), None])?;
     let machine = Machine::here();

@@ -397,7 +397,7 @@ impl<B: Backing> DurableStore<B> {
         self.barrier.begin_epoch();
     }
 
-    /// Another epoch begins. What waits belongs to the one before, and nobody wants it any more.
+    /// Another epoch begins. The store drops what waits, which the replica wanted for the last one.
     pub fn begin_epoch(&mut self, start: EpochStart, fetches: bool) -> Result<(), StorageError> {
         let base = start.membership.base.slot;
         let begun = self.backing_mut().begin_epoch(start)?;
