@@ -4,9 +4,12 @@
 use crate::card::Card;
 use crate::config::ClusterConfig;
 use crate::node::{self, StartError};
+use crate::protocols;
 use pentarchy_client::{Client, RequestError};
 use pentarchy_core::change::{Change, Petition, Proposed, Shown, Withdrawal, is_accepted};
-use pentarchy_core::configuration::{Administrators, BadConfiguration, Configuration, MemberEntry};
+use pentarchy_core::configuration::{
+    Administrators, BadConfiguration, Configuration, MemberEntry, RequestMeans,
+};
 use pentarchy_core::ids::{MemberId, Millis};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_crypto::keys::{KeyPair, channel_public};
@@ -172,7 +175,7 @@ pub fn relocate(
     Some(change)
 }
 
-/// What administrators want to be different about the members.
+/// What administrators want to be different about the members, and about how they order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alteration<'a> {
     /// Who joins.
@@ -181,6 +184,18 @@ pub struct Alteration<'a> {
     pub leaves: &'a [MemberId],
     /// How many may be faulty from then on; as many as before, if it is none.
     pub f: Option<u16>,
+    /// By which protocol they order from then on; by the same, if it is none.
+    pub switch: Option<Switch<'a>>,
+}
+
+/// To which protocol administrators want the group to switch.
+#[derive(Clone, Copy, Debug)]
+pub struct Switch<'a> {
+    /// The name of the protocol.
+    pub protocol: &'a str,
+    /// The public key of the members' trusted devices, if clients are to convince these where the
+    /// protocol has them, and not to sign.
+    pub session_key: Option<[u8; 32]>,
 }
 
 /// Why members cannot be altered like that.
@@ -209,12 +224,25 @@ pub enum CannotAlter {
         /// How many may be faulty.
         f: u16,
     },
+    /// There is no such protocol.
+    #[error("no protocol {name:?} to switch to; there are: {known}")]
+    NoProtocol {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The order of the group is split.
+    #[error("the order of this group is split into pillars: it keeps its protocol")]
+    Pillars,
     /// No group can be like that.
-    #[error("no group can be like that: {0}; `members add` and `members remove` take --f")]
+    #[error(
+        "no group can be like that: {0}; `members add`, `members remove` and `reconfigure` take --f"
+    )]
     Bad(BadConfiguration),
 }
 
-/// The change after which others are members. Those that join have to be ready for it.
+/// The change after which others are members, or they order by another protocol. Those that join have to be ready for it.
 ///
 /// # Errors
 /// [`CannotAlter`]
@@ -241,6 +269,9 @@ pub fn alter(
         change.needed.push(id);
     }
     next.f = wanted.f.unwrap_or(next.f);
+    if let Some(switch) = &wanted.switch {
+        switch_to(next, switch)?;
+    }
     if next.facts.counter.is_some() && next.members != shown.configuration.members {
         return Err(CannotAlter::SharedSecret(next.protocol.clone()));
     }
@@ -251,6 +282,24 @@ pub fn alter(
         return Err(CannotAlter::TooFewStay { stay, f: next.f });
     }
     Ok(change)
+}
+
+/// Has a configuration name another protocol.
+fn switch_to(next: &mut Configuration, switch: &Switch<'_>) -> Result<(), CannotAlter> {
+    if next.lane.pillars > 1 {
+        return Err(CannotAlter::Pillars);
+    }
+    let found = |name| protocols::find(name).filter(|it| protocols::can_be_switched_to(it));
+    let Some(entry) = found(switch.protocol) else {
+        let known = protocols::names().filter(|name| found(name).is_some());
+        let known = known.collect::<Vec<_>>().join(", ");
+        return Err(CannotAlter::NoProtocol { name: switch.protocol.to_owned(), known });
+    };
+    next.protocol = entry.rules.name.to_owned();
+    next.facts = entry.rules.facts();
+    let key = switch.session_key.filter(|_| next.facts.counter.is_some());
+    next.requests = key.map_or(RequestMeans::Signature, RequestMeans::Session);
+    Ok(())
 }
 
 /// Who administrators want to be the administrators.
@@ -339,6 +388,7 @@ pub fn differences(current: &Configuration, change: &Change) -> Vec<&'static str
     rest.members.clone_from(&next.members);
     rest.administrators.clone_from(&next.administrators);
     (rest.f, rest.secret, rest.facts) = (next.f, next.secret, next.facts);
+    rest.requests = next.requests;
     rest.protocol.clone_from(&next.protocol);
     let parts = [
         ("members", who(next) == who(current)),
@@ -347,6 +397,7 @@ pub fn differences(current: &Configuration, change: &Change) -> Vec<&'static str
         ("f", next.f == current.f),
         ("protocol", (&next.protocol, &next.facts) == (&current.protocol, &current.facts)),
         ("secret", next.secret == current.secret),
+        ("request authentication", next.requests == current.requests),
         ("settings", rest == *next),
     ];
     parts.into_iter().filter(|(_, same)| !same).map(|(part, _)| part).collect()

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `lock` | locked by the process that uses the folder |
 //! | `device` | the identity of the trusted device, in the life to which the rest belongs |
-//! | `protocol` | the name of the protocol whose records are in the log |
+//! | `protocol` | the name of the protocol with which this replica began |
 //! | `log/`, `snapshots/` | `docs/log.md`, `docs/snapshot.md` |
 //! | `states/` | as `snapshots/`, with durability `async`: of no life, and with nothing beside it |
 //!
@@ -78,10 +78,12 @@ pub enum DataError {
         .0.display()
     )]
     Used(PathBuf),
-    /// The log is of another protocol: what it says would mean something else, or nothing.
+    /// The group was begun with another protocol: what the log says would mean something else, or
+    /// nothing.
     #[error(
-        "data folder {}: it was written by {found}, and the configuration says {asked}. A group \
-         keeps the protocol that it was begun with",
+        "data folder {}: the group was begun with {found}, and cluster.toml says {asked}. Leave \
+         it as it was: a running group switches by `pentarchy reconfigure --protocol {asked}`, \
+         and its replicas keep that in their data folders",
         folder.display()
     )]
     Protocol {
@@ -231,7 +233,10 @@ impl DataFolder {
         let member = &first.members[usize::from(id)];
         let device = self.path.join(DEVICE);
         if device.exists() {
-            self.check_protocol(&config.protocol)?;
+            // One that joined goes by the proofs that are here, and not by a file that can be edited.
+            if config.later.is_none() {
+                self.check_protocol(&config.protocol)?;
+            }
             return self.resume(config, &device, &first, id);
         }
         let next = self.path.join(NEXT_DEVICE);
@@ -416,6 +421,6 @@ mod tests {
             assert_eq!(folder.check_protocol("this").is_ok(), is_it, "{found:?}");
         }
         let refusal = folder.check_protocol("this").expect_err("another one").to_string();
-        assert!(refusal.contains("written by that, and"), "{refusal}");
+        assert!(refusal.contains("begun with that, and"), "{refusal}");
     }
 }

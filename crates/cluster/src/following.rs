@@ -5,7 +5,7 @@ use crate::config::{ClusterConfig, Later, ReplicaEntry};
 use crate::node::{self, StartError};
 use pentarchy_client::Client;
 use pentarchy_core::change::Change;
-use pentarchy_core::configuration::MemberEntry;
+use pentarchy_core::configuration::{MemberEntry, RequestMeans};
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Proof;
@@ -78,9 +78,16 @@ impl ClusterConfig {
             ReplicaEntry { address: at.address.clone(), key: identity, incarnation, device_key }
         };
         let replicas = membership.members.iter().zip(&stated.members).map(entry).collect();
+        let (request_auth, session_key) = match stated.requests {
+            RequestMeans::Signature => (RequestMode::Signature, self.session_key),
+            RequestMeans::Macs => (RequestMode::Mac, self.session_key),
+            RequestMeans::Session(key) => (RequestMode::Session, Some(key)),
+        };
         Self {
             f: membership.f,
             protocol: stated.protocol.clone(),
+            request_auth,
+            session_key,
             administrators: stated.administrators.clone(),
             replicas,
             later: Some(Later { membership, links }),
@@ -235,7 +242,7 @@ mod tests {
         };
         let card = Card::new(&KeyPair::generate(), "10.0.0.9:7000").expect("an address");
         let leaves = [membership.members[1].id];
-        let wanted = Alteration { joins: &[card], leaves: &leaves, f: None };
+        let wanted = Alteration { joins: &[card], leaves: &leaves, ..Alteration::default() };
         let change = alter(&shown, &wanted, Duration::from_secs(60)).expect("it can be");
         let next = change.next;
         let base = Base { slot: Slot(9), ..Base::default() };

@@ -8,6 +8,7 @@
 use crate::config::ClusterConfig;
 use crate::following::{Follower, Said};
 use crate::node::StartError;
+use crate::protocols;
 use pentarchy_client::RequestError;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Signature;
@@ -39,6 +40,8 @@ pub enum Progress {
     Ready(u64),
     /// It has said so, and the group says why that does not count.
     Refused(String),
+    /// A change is pending that names it, and this protocol, which its program lacks.
+    Lacks(String),
     /// It is this replica of this group.
     Member(Box<ClusterConfig>, ReplicaId),
 }
@@ -91,6 +94,9 @@ impl Joining {
             return Ok(Progress::NotInvited);
         };
         let number = change.next.number;
+        if protocols::of(&change.next).is_none() {
+            return Ok(Progress::Lacks(change.next.protocol.clone()));
+        }
         let digest = change.digest();
         let has_said = |(said, of, at): &(Digest, Epoch, Instant)| {
             (*said, *of) == (digest, epoch) && at.elapsed() < AGAIN

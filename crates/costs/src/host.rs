@@ -86,7 +86,6 @@ impl Host {
             is_split,
             prepared: Vec::new(),
             limits: HostLimits::default(),
-            protocol: String::new(),
         });
         let (links, node) = (Links::default(), Node::Replica(me));
         Self { machine, links, node, now: Millis(0) }

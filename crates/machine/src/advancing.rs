@@ -282,12 +282,10 @@ impl<D: Disk> Machine<'_, D> {
             Some(_) => Memory::Durable { executed: membership.base, records: Vec::new() },
             None => Memory::Volatile,
         };
-        let rules = self.engine.core.rules();
         let epoch_manager = &mut self.epoch_manager;
         let starting = Starting {
             is_admitted: epoch_manager.epochs.is_admitted(),
             is_split: self.is_split,
-            rules,
             factory: &mut *epoch_manager.factory,
         };
         let Parts { core, pillar_cores } = starting.start(membership, fetch, memory);

@@ -9,7 +9,7 @@ use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{MemberId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Life, Membership};
 use pentarchy_core::mutant;
-use pentarchy_core::protocol::{BadRecord, Memory, Rules};
+use pentarchy_core::protocol::{BadRecord, Memory};
 use pentarchy_core::service::Service;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_storage::kept::{Certificates, DurableStore, Past};
@@ -69,8 +69,6 @@ pub struct Beginning<'a> {
     pub me: MemberId,
     /// Of its trusted device.
     pub life: Life,
-    /// The protocol's.
-    pub rules: Rules,
     /// The group as it began, or as it was when this replica joined it.
     pub membership: Arc<Membership>,
     /// How its configurations had ended by then, from the first one on. A replica that joins lacks
@@ -190,7 +188,9 @@ impl Beginning<'_> {
         let whole = past.is_whole();
         let (executed, memory) = match past.memory() {
             Memory::Durable { executed, records } => {
-                self.factory.check_records(&records).map_err(BeginError::Record)?;
+                self.factory
+                    .check_records(&self.membership, &records)
+                    .map_err(BeginError::Record)?;
                 let executed = if whole { executed } else { base };
                 (executed, Memory::Durable { executed, records })
             }
@@ -229,14 +229,14 @@ impl Beginning<'_> {
     /// With the group's first state.
     fn executor(&self, service: Box<dyn Service>) -> Executor {
         let mut executor = Executor::new(self.membership.clone(), service);
-        executor.set_authority(self.rules.authority);
+        executor.set_authority(self.factory.rules(&self.membership).authority);
         executor
     }
 
     fn parts(&mut self, following: &Epochs, fetch: Option<ReplicaSet>, memory: Memory) -> Parts {
-        let (is_admitted, rules) = (following.is_admitted(), self.rules);
+        let is_admitted = following.is_admitted();
         let (is_split, factory) = (self.is_split, &mut *self.factory);
-        let starting = Starting { is_admitted, is_split, rules, factory };
+        let starting = Starting { is_admitted, is_split, factory };
         starting.start(&self.membership, fetch, memory)
     }
 }

@@ -46,6 +46,10 @@ impl<D: Disk> Machine<'_, D> {
             return Ok(());
         }
         let change = change.clone();
+        let is_other = is_ordered_otherwise(&change, self.executor.membership());
+        if is_other && !self.epoch_manager.factory.can_switch_to(&change.next) {
+            return Ok(());
+        }
         let Some(prepared) = self.epoch_manager.factory.prepare(&change, &digest) else {
             return Ok(());
         };
@@ -146,8 +150,17 @@ impl<D: Disk> Machine<'_, D> {
     }
 }
 
+/// Whether a change makes the group order by another protocol, or check requests in another way.
+fn is_ordered_otherwise(change: &Change, membership: &Membership) -> bool {
+    let next = &change.next;
+    membership.stated.as_ref().is_none_or(|now| {
+        (&now.protocol, now.facts, now.requests) != (&next.protocol, next.facts, next.requests)
+    })
+}
+
 /// Whether a machine can carry out a change: of keys, secret, administrators, addresses, members,
-/// and how many of them may be faulty. One that leaves is never ready.
+/// how many of them may be faulty, and, where the order is not split, the protocol and how requests
+/// are checked. One that leaves is never ready.
 fn can_follow(change: &Change, membership: &Membership, me: MemberId) -> bool {
     let Some(current) = &membership.stated else { return false };
     let Configuration { members, .. } = &change.next;
@@ -157,6 +170,10 @@ fn can_follow(change: &Change, membership: &Membership, me: MemberId) -> bool {
     same.next_member = current.next_member;
     same.f = current.f;
     same.administrators.clone_from(&current.administrators);
+    if current.lane.pillars == 1 {
+        same.protocol.clone_from(&current.protocol);
+        (same.facts, same.requests) = (current.facts, current.requests);
+    }
     same.members.clone_from(&current.members);
     let is_me = |member: &&MemberEntry| member.id == me;
     let (now, then) = (current.members.iter().find(is_me), members.iter().find(is_me));
@@ -231,7 +248,8 @@ mod tests {
         assert!(follows(|next| next.members[3].identity = [9; 32]));
         assert!(!follows(|next| next.members[1].identity = [9; 32]), "it would be another one");
         assert!(follows(|next| next.f = 0));
-        assert!(!follows(|next| next.protocol = "other".to_owned()));
+        assert!(follows(|next| next.protocol = "other".to_owned()));
+        assert!(follows(|next| next.facts.replies = Count::per_fault_and_one(0)));
         assert!(!follows(|next| next.tuning.batch_requests += 1));
     }
 }

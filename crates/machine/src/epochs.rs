@@ -8,7 +8,7 @@ use pentarchy_core::ids::{ClientId, Epoch, MemberId, Millis, ReplicaSet, Slot};
 use pentarchy_core::limits::LEAVING_MILLIS;
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
-use pentarchy_core::protocol::{Memory, Rules};
+use pentarchy_core::protocol::Memory;
 use pentarchy_core::request::{Draft, Envelope, Request};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_storage::kept::EpochStart;
@@ -120,7 +120,6 @@ pub struct Starting<'a> {
     pub is_admitted: bool,
     /// In parts, for threads of their own.
     pub is_split: bool,
-    pub rules: Rules,
     pub factory: &'a mut dyn EpochFactory,
 }
 
@@ -138,9 +137,10 @@ impl Starting<'_> {
         fetch: Option<ReplicaSet>,
         memory: Memory,
     ) -> Parts {
-        let Self { is_admitted, is_split, rules, factory } = self;
+        let Self { is_admitted, is_split, factory } = self;
         let pillars = if is_split { membership.lane.pillars } else { 0 };
         if !is_admitted {
+            let rules = factory.rules(membership);
             let outsider = |_| Started { core: Box::new(Outsider { rules }), effects: Vec::new() };
             return Parts { core: outsider(0), pillar_cores: (0..pillars).map(outsider).collect() };
         }

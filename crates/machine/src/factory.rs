@@ -3,15 +3,19 @@
 use bytes::Bytes;
 use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::change::Change;
+use pentarchy_core::configuration::Configuration;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::ReplicaSet;
 use pentarchy_core::membership::{Life, Membership};
-use pentarchy_core::protocol::{BadRecord, Memory};
+use pentarchy_core::protocol::{BadRecord, Memory, Rules};
 use std::sync::Arc;
 
 /// Makes what a replica needs anew in each epoch.
 pub trait EpochFactory: Send {
+    /// The rules of the protocol by which the group orders in this epoch.
+    fn rules(&self, membership: &Membership) -> Rules;
+
     /// What checks others' statements in this epoch.
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier>;
 
@@ -46,6 +50,13 @@ pub trait EpochFactory: Send {
         None
     }
 
+    /// Whether this replica can order by the protocol that this configuration names, and check
+    /// requests as it says, if either is another one than now.
+    fn can_switch_to(&mut self, next: &Configuration) -> bool {
+        let _ = next;
+        false
+    }
+
     /// Makes, durably, what this replica needs in the next configuration, unless it is there. None
     /// as long as it is being made, and in hosts whose keys never change.
     fn prepare(&mut self, change: &Change, digest: &Digest) -> Option<Prepared> {
@@ -72,11 +83,11 @@ pub trait EpochFactory: Send {
         let _ = is_void;
     }
 
-    /// Whether these are records of such a core.
+    /// Whether these are records of such a core as this epoch has.
     ///
     /// # Errors
     /// [`BadRecord`] names the first that is not.
-    fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord>;
+    fn check_records(&self, membership: &Membership, records: &[Bytes]) -> Result<(), BadRecord>;
 }
 
 /// What a replica has for the next configuration.
@@ -108,6 +119,9 @@ pub struct Split {
 pub struct OneEpoch;
 
 impl EpochFactory for OneEpoch {
+    fn rules(&self, _: &Membership) -> Rules {
+        unreachable!("there is one epoch")
+    }
     fn verifier(&mut self, _: &Arc<Membership>) -> Arc<dyn Verifier> {
         unreachable!("there is one epoch")
     }
@@ -120,7 +134,7 @@ impl EpochFactory for OneEpoch {
     ) -> Box<dyn ReplicaCore> {
         unreachable!("there is one epoch")
     }
-    fn check_records(&self, _: &[Bytes]) -> Result<(), BadRecord> {
+    fn check_records(&self, _: &Membership, _: &[Bytes]) -> Result<(), BadRecord> {
         Ok(())
     }
 }

@@ -85,8 +85,6 @@ pub struct Machine<'f, D> {
     pub(crate) reads: Reads<ClientId>,
     /// What queries must not miss of pillars with threads of their own.
     pub(crate) prepared: Vec<Prepared>,
-    /// What users call the protocol.
-    pub(crate) protocol: String,
     pub(crate) has_started: bool,
     /// When the core was last told that a round is over.
     round_ms: u64,
@@ -116,8 +114,6 @@ pub struct MachineParts<'f, D> {
     pub prepared: Vec<Prepared>,
     /// Bounds.
     pub limits: HostLimits,
-    /// What users call the protocol.
-    pub protocol: String,
 }
 
 impl<'f, D: Disk> Machine<'f, D> {
@@ -168,10 +164,15 @@ impl<'f, D: Disk> Machine<'f, D> {
             to_pillars: Vec::new(),
             reads: Reads::new(base.slot),
             prepared: parts.prepared,
-            protocol: parts.protocol,
             has_started: false,
             round_ms: 0,
         }
+    }
+
+    /// What users call the protocol of the present epoch.
+    pub(crate) fn protocol(&self) -> String {
+        let stated = self.membership().stated.as_ref();
+        stated.map_or(self.engine.core.rules().name, |it| it.protocol.as_str()).to_owned()
     }
 
     /// The present epoch's group.
@@ -249,7 +250,7 @@ impl<'f, D: Disk> Machine<'f, D> {
         (self.engine.now_ms, self.engine.fault) = (now_ms, fault);
         if !std::mem::replace(&mut self.has_started, true) {
             let pillars = self.membership().lane.pillars;
-            info!(protocol = self.protocol, pillars, "started");
+            info!(protocol = self.protocol(), pillars, "started");
             self.start(driver)?;
         }
         self.ask_before_resuming(driver)?;

@@ -104,7 +104,7 @@ impl<D: Disk> Machine<'_, D> {
             recent_view_changes: meter.recent.iter().cloned().collect(),
             spreads: meter.spreads.clone(),
             pid: process.pid,
-            protocol: self.protocol.clone(),
+            protocol: self.protocol(),
             rotate_leader: membership.lane.rotates,
             pillars: self.pillars(pillars),
             group: hex(&membership.group.0),

@@ -51,10 +51,9 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
     let (mut epochs, mut counters, life) = (config.epochs, config.counters, config.life);
     let is_split = membership.lane.pillars > 1 && epochs.can_split();
     let (kept, spool) = open(storage, states, bells.clone())?;
-    let (factory, rules, links) = (&mut *epochs, config.rules, config.links);
+    let (factory, links) = (&mut *epochs, config.links);
     let counted = &mut counters;
-    let beginning =
-        Beginning { me, life, rules, membership, links, factory, counters: counted, is_split };
+    let beginning = Beginning { me, life, membership, links, factory, counters: counted, is_split };
     let mut begun = beginning.begin(service, kept)?;
     let mut transfer = Transfer::new(me);
     let start = |spool| Spooling::start(spool, &mut begun.executor, &mut transfer);
@@ -93,7 +92,6 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
         is_split,
         prepared: pillars.prepared(),
         limits,
-        protocol: config.protocol,
     });
     Ok(Assembled { driver: SocketDriver::new(network, timeouts), machine, pillars })
 }

@@ -4,7 +4,7 @@ use pentarchy_core::counter::Usig;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{ClientId, ReplicaId};
 use pentarchy_core::membership::{Life, Membership};
-use pentarchy_core::protocol::{Rules, Timeouts};
+use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::service::Service;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_crypto::keys::KeyPair;
@@ -51,11 +51,7 @@ pub struct ReplicaConfig {
     pub addresses: Vec<SocketAddr>,
     /// Where this one does.
     pub listen: Listen,
-    /// What users call the protocol.
-    pub protocol: String,
-    /// The protocol's rules.
-    pub rules: Rules,
-    /// The protocol's cores.
+    /// The protocols' cores.
     pub epochs: Box<dyn EpochFactory>,
     /// What is replicated, in its initial state.
     pub service: Box<dyn Service>,

@@ -212,7 +212,6 @@ impl<'f> ReplicaNode<'f> {
             is_split: false,
             prepared: Vec::new(),
             limits: limits(),
-            protocol: String::new(),
         });
         let mut watch = Watch::new(id, clients, journal, device, kept, membership);
         (watch.is_faulty, watch.elapsed_ms) = (is_faulty, elapsed_ms);

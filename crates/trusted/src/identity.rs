@@ -111,7 +111,8 @@ impl DeviceIdentity {
         if member.life().is_mac() { Self::generate_mac() } else { Self::generate_signature() }
     }
 
-    /// A chosen identity, for simulators and tests. With a seed it has a key of its own.
+    /// A chosen identity, for simulators and tests, and for a device that becomes one of another
+    /// kind in a later epoch. With a seed it has a key of its own.
     #[must_use]
     pub fn chosen(incarnation: Incarnation, seed: Option<[u8; 32]>) -> Self {
         Self { incarnation, seed: seed.map(Zeroizing::new) }

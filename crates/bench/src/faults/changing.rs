@@ -121,7 +121,8 @@ impl ChangingGroup {
         let shown = self.show()?;
         let oldest = shown.configuration.members.iter().map(|member| member.id).min();
         let (joins, leaves) = ([new.card().clone()], oldest.as_slice());
-        let change = match alter(&shown, &Alteration { joins: &joins, leaves, f: None }, EXPIRES) {
+        let wanted = Alteration { joins: &joins, leaves, ..Alteration::default() };
+        let change = match alter(&shown, &wanted, EXPIRES) {
             Ok(change) => change,
             Err(CannotAlter::SharedSecret(_)) => return Ok(None),
             Err(error) => return Err(Failure::Internal(error.to_string())),

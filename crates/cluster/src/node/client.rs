@@ -42,7 +42,7 @@ pub fn connect(config: &ClusterConfig, keys: KeyPair) -> Result<Client, StartErr
 /// # Errors
 /// [`StartError`] as for [`connect`].
 pub fn client_config(config: &ClusterConfig, keys: KeyPair) -> Result<ClientConfig, StartError> {
-    config_of(config, keys, config.request_auth)
+    config_of(config, keys, None)
 }
 
 /// The same for one who signs what it asks, whatever means other clients have: what members and
@@ -54,13 +54,13 @@ pub fn signing_client_config(
     config: &ClusterConfig,
     keys: KeyPair,
 ) -> Result<ClientConfig, StartError> {
-    config_of(config, keys, RequestMode::Signature)
+    config_of(config, keys, Some(RequestMode::Signature))
 }
 
 fn config_of(
     config: &ClusterConfig,
     keys: KeyPair,
-    mode: RequestMode,
+    mode: Option<RequestMode>,
 ) -> Result<ClientConfig, StartError> {
     let can_change = !config.administrators.keys.is_empty();
     let follower = ConfigFollower { config: config.clone(), keys: keys.clone(), mode };
@@ -76,8 +76,8 @@ fn config_of(
 struct ConfigFollower {
     config: ClusterConfig,
     keys: KeyPair,
-    /// How the client convinces replicas.
-    mode: RequestMode,
+    /// How the client convinces replicas; as the configuration says, if it is none.
+    mode: Option<RequestMode>,
 }
 
 impl ConfigFollower {
@@ -85,8 +85,9 @@ impl ConfigFollower {
     fn group(&self, floor: u64) -> Result<NextGroup, StartError> {
         let Self { config, keys, mode } = self;
         let membership = Arc::new(config.membership());
-        let signer = signer(config, keys.clone(), &membership, *mode)?;
-        let core = client_core(config, keys.client_id(), floor);
+        let mode = mode.unwrap_or(config.request_auth);
+        let signer = signer(config, keys.clone(), &membership, mode)?;
+        let core = client_core(config, keys.client_id(), floor)?;
         Ok(NextGroup { addresses: addresses(config)?, membership, signer, core })
     }
 }
@@ -121,8 +122,8 @@ fn is_same_for_clients(before: &ClusterConfig, after: &ClusterConfig) -> bool {
     let replicas = |config: &ClusterConfig| -> Vec<_> {
         config.replicas.iter().map(|it| (it.key, it.address.clone())).collect()
     };
-    (before.f, &before.protocol) == (after.f, &after.protocol)
-        && replicas(before) == replicas(after)
+    let how = |config: &ClusterConfig| (config.f, config.protocol.clone(), config.request_auth);
+    how(before) == how(after) && replicas(before) == replicas(after)
 }
 
 fn signer(
@@ -143,11 +144,15 @@ fn signer(
 }
 
 /// The client side of the configured protocol.
-fn client_core(config: &ClusterConfig, client: ClientId, start_floor: u64) -> Box<dyn ClientCore> {
+fn client_core(
+    config: &ClusterConfig,
+    client: ClientId,
+    start_floor: u64,
+) -> Result<Box<dyn ClientCore>, StartError> {
+    let lacks = || StartError::Protocol(config.protocol.clone());
+    let entry = protocols::of(&config.configuration()).ok_or_else(lacks)?;
     let group = Quorums { n: config.replicas.len(), f: config.f };
     // Its keys are the operating system's randomness.
     let seed = Some(std::hash::RandomState::new().hash_one(client.0));
-    let entry =
-        protocols::find(&config.protocol).expect("a configuration names a protocol that exists");
-    (entry.client)(ClientStart { client, group, timeouts: config.timeouts, start_floor, seed })
+    Ok((entry.client)(ClientStart { client, group, timeouts: config.timeouts, start_floor, seed }))
 }

@@ -170,7 +170,6 @@ impl Bench {
             is_split: false,
             prepared: Vec::new(),
             limits,
-            protocol: RULES.name.to_owned(),
         });
         Self::of_machine(machine)
     }

@@ -21,7 +21,7 @@ use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::{Base, Life, Membership, PillarConfig};
 use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ToClient, ToReplica};
-use pentarchy_core::protocol::{BadRecord, Memory, Tuning};
+use pentarchy_core::protocol::{BadRecord, Memory, Rules, Tuning};
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::standing::Standing;
 use pentarchy_core::transfer::Transfer;
@@ -73,6 +73,9 @@ impl Verifier for EyesOf {
 }
 
 impl EpochFactory for Cores {
+    fn rules(&self, _: &Membership) -> Rules {
+        RULES
+    }
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
         let place = Eyes(membership.index_of(self.me).expect("it has a place"));
         let keys = KEYS[usize::from(membership.epoch != Epoch(0))];
@@ -87,7 +90,7 @@ impl EpochFactory for Cores {
     ) -> Box<dyn ReplicaCore> {
         Box::new(AtOnce::heard_by(self.heard.clone()))
     }
-    fn check_records(&self, _: &[Bytes]) -> Result<(), BadRecord> {
+    fn check_records(&self, _: &Membership, _: &[Bytes]) -> Result<(), BadRecord> {
         Ok(())
     }
 }
@@ -181,7 +184,6 @@ fn of_group(membership: Arc<Membership>, me: u32, disk: Option<SlowDisk>) -> (Be
         is_split: false,
         prepared: Vec::new(),
         limits: HostLimits::default(),
-        protocol: "at once".to_owned(),
     });
     (Bench::of_machine(machine), heard)
 }

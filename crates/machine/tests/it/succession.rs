@@ -12,7 +12,7 @@ use pentarchy_core::epochs::Handover;
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Life, Member, Membership};
-use pentarchy_core::protocol::{BadRecord, Memory, Protocol, Setup, Tuning};
+use pentarchy_core::protocol::{BadRecord, Memory, Protocol, Rules, Setup, Tuning};
 use pentarchy_core::request::{Draft, RequestAuth};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::succession::{Body, Issued, SignedReport, Succession};
@@ -29,6 +29,9 @@ use std::sync::Arc;
 struct Cores<const KIND: u8>(ReplicaId);
 
 impl<const KIND: u8> EpochFactory for Cores<KIND> {
+    fn rules(&self, _: &Membership) -> Rules {
+        Stopping::<KIND>::RULES
+    }
     fn verifier(&mut self, _: &Arc<Membership>) -> Arc<dyn Verifier> {
         Arc::new(Eyes(self.0))
     }
@@ -43,7 +46,7 @@ impl<const KIND: u8> EpochFactory for Cores<KIND> {
         let setup = Setup { me, membership, fetch, memory, tuning };
         Box::new(Erased::<Stopping<KIND>>::start(setup, effects))
     }
-    fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord> {
+    fn check_records(&self, _: &Membership, records: &[Bytes]) -> Result<(), BadRecord> {
         Erased::<Stopping<KIND>>::check_records(records)
     }
 }
@@ -56,7 +59,6 @@ pub fn replica<const KIND: u8>(me: ReplicaId, kept: Kept<SlowDisk>) -> Bench {
     let beginning = Beginning {
         me: member(me),
         life,
-        rules: Stopping::<KIND>::RULES,
         membership: membership.clone(),
         links: Vec::new(),
         factory: &mut factory,
@@ -85,7 +87,6 @@ pub fn replica<const KIND: u8>(me: ReplicaId, kept: Kept<SlowDisk>) -> Bench {
         is_split: false,
         prepared: Vec::new(),
         limits: HostLimits::default(),
-        protocol: "stopping".to_owned(),
     });
     let mut bench = Bench::of_machine(machine);
     bench.connect(client(1));
@@ -119,7 +120,6 @@ pub fn reminded(newest: Snapshot) -> Slot {
     let beginning = Beginning {
         me: member(me),
         life,
-        rules: Stopping::<SOUND>::RULES,
         membership,
         links: Vec::new(),
         factory: &mut Cores::<SOUND>(me),

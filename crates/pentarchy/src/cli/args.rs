@@ -3,7 +3,7 @@
 use super::backup::args::{LogArgs, SnapshotArgs};
 use super::config::ConfigArgs;
 use super::counter::{CounterArgs, CounterChoice};
-use super::members::args::MembersArgs;
+use super::members::args::{MembersArgs, ReconfigureArgs};
 use super::service::ReplicatedChoice;
 use super::sim::args::SimArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -63,6 +63,8 @@ pub enum Command {
     Top(TopArgs),
     /// Change a group while it runs, as its administrators
     Members(MembersArgs),
+    /// Have a running group switch to another protocol, with other members and another f if need be
+    Reconfigure(ReconfigureArgs),
     /// Export and check what has become of a group since its cluster.toml was written
     Config(ConfigArgs),
     /// Save, check, compare and restore the state of a replica

@@ -59,6 +59,7 @@ fn run_command(cli: Cli) -> Outcome {
         Command::Status(args) => status::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Members(args) => members::run(&args),
+        Command::Reconfigure(args) => members::reconfigure(&args),
         Command::Config(args) => config::run(&args),
         Command::Snapshot(args) => backup::run_snapshot(&args),
         Command::Log(args) => backup::run_log(&args),

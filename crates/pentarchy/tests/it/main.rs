@@ -40,3 +40,4 @@ mod saves;
 mod sight;
 mod sim;
 mod support;
+mod switching;

@@ -12,16 +12,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-fn service() -> Box<dyn Service> {
+pub fn service() -> Box<dyn Service> {
     Box::new(Kv::new(STATE_BYTES_DEFAULT))
 }
 
-fn increment(client: &Client) {
+pub fn increment(client: &Client) {
     let pending = client.submit(Command::new(&["INCR", "count"]).to_operation());
     pending.wait_timeout(PATIENCE).expect("the group answers");
 }
 
-fn count(client: &Client) -> u64 {
+pub fn count(client: &Client) -> u64 {
     let pending = client.submit(Command::new(&["GET", "count"]).to_operation());
     let read = pending.wait_timeout(PATIENCE).expect("the group answers").to_vec();
     let digits: Vec<u8> = read.into_iter().filter(u8::is_ascii_digit).collect();
@@ -51,7 +51,7 @@ fn refresh_all(administrator: &Administrator) -> Vec<[u8; 32]> {
 }
 
 /// Ends the writer, also if the test fails.
-struct Stops<'a>(&'a AtomicBool);
+pub struct Stops<'a>(pub &'a AtomicBool);
 
 impl Drop for Stops<'_> {
     fn drop(&mut self) {

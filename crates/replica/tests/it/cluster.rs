@@ -52,6 +52,9 @@ struct Following {
 }
 
 impl EpochFactory for Following {
+    fn rules(&self, _: &Membership) -> Rules {
+        Follow::RULES
+    }
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
         let (membership, mode) = (membership.clone(), RequestMode::Signature);
         Arc::new(GroupVerifier::new(membership, Arc::new(NoCounter), mode, None).unwrap())
@@ -67,7 +70,7 @@ impl EpochFactory for Following {
         let setup = Setup { me, membership, fetch, memory, tuning };
         Box::new(Erased::<Follow>::start(setup, effects))
     }
-    fn check_records(&self, records: &[Bytes]) -> Result<(), BadRecord> {
+    fn check_records(&self, _: &Membership, records: &[Bytes]) -> Result<(), BadRecord> {
         Erased::<Follow>::check_records(records)
     }
 }
@@ -122,8 +125,6 @@ impl Cluster {
                 links: Vec::new(),
                 addresses: addresses.clone(),
                 listen: Listen::Bound(listener),
-                protocol: Follow::RULES.name.to_owned(),
-                rules: Follow::RULES,
                 epochs: Box::new(Following { me, tuning }),
                 service: Box::new(Whole::new(Tally::default())),
                 signer: ClientSigner::signature(keys.clone(), membership.group_domain()),

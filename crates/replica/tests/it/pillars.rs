@@ -48,6 +48,9 @@ impl Apart {
 }
 
 impl EpochFactory for Apart {
+    fn rules(&self, _: &Membership) -> Rules {
+        Follow::RULES
+    }
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
         let (membership, mode) = (membership.clone(), RequestMode::Signature);
         let verifier = GroupVerifier::new(membership, self.check.clone(), mode, None).unwrap();
@@ -80,7 +83,7 @@ impl EpochFactory for Apart {
             pillar_cores: pillar_cores.into(),
         })
     }
-    fn check_records(&self, _: &[Bytes]) -> Result<(), BadRecord> {
+    fn check_records(&self, _: &Membership, _: &[Bytes]) -> Result<(), BadRecord> {
         unreachable!("it keeps nothing")
     }
 }

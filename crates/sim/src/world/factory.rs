@@ -11,7 +11,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Life, Membership};
-use pentarchy_core::protocol::{BadRecord, Memory, Setup, Tuning};
+use pentarchy_core::protocol::{BadRecord, Memory, Rules, Setup, Tuning};
 use pentarchy_machine::{EpochFactory, Prepared};
 use std::sync::Arc;
 
@@ -32,6 +32,10 @@ pub struct SimFactory<'f> {
 }
 
 impl EpochFactory for SimFactory<'_> {
+    fn rules(&self, _: &Membership) -> Rules {
+        self.factories.rules
+    }
+
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
         let (crypto, me, membership) = (self.crypto.clone(), self.id, membership.clone());
         Arc::new(Keys { crypto, me, membership })
@@ -67,7 +71,7 @@ impl EpochFactory for SimFactory<'_> {
         self.ring.lock().forget(is_void);
     }
 
-    fn check_records(&self, _: &[Bytes]) -> Result<(), BadRecord> {
+    fn check_records(&self, _: &Membership, _: &[Bytes]) -> Result<(), BadRecord> {
         Ok(())
     }
 }

@@ -50,7 +50,6 @@ impl<'a> World<'a> {
         let beginning = Beginning {
             me: member_at(id),
             life,
-            rules: factories.rules,
             membership,
             links,
             factory: &mut factory,

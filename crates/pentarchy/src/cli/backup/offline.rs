@@ -125,8 +125,8 @@ fn execute(
     let unfit = |what: &str| Failure::Unwell(format!("the log cannot be executed: {what}"));
     let membership = past.membership.clone();
     let incarnation = membership.members[usize::from(me.0)].incarnation;
-    let entry = protocols::in_lane(&config.protocol, config.lane)
-        .ok_or_else(|| unfit("this program does not have the protocol"))?;
+    let entry = membership.stated.as_deref().and_then(protocols::of);
+    let entry = entry.ok_or_else(|| unfit("this program does not have the protocol"))?;
     let memory = past.memory();
     if let Memory::Durable { records, .. } = &memory {
         (entry.check_records)(records).map_err(|error| unfit(&error.to_string()))?;

@@ -127,6 +127,31 @@ pub enum MembersCommand {
     Withdraw(Asked),
 }
 
+/// `reconfigure`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pentarchy reconfigure --protocol pbft\n  \
+    pentarchy reconfigure --protocol pbft --add 4.card --config cluster.toml --admin-key a.key\n\n\
+    Clients and gateways follow, and nothing that was acknowledged is lost. All members have to\n\
+    be ready if the next protocol needs trusted devices of another kind, otherwise all but f.\n\
+    `members` shows the group, and has other administrators approve.\n\
+    Exit code 0 if the group has begun with the change, 1 if it has not yet or refuses.")]
+pub struct ReconfigureArgs {
+    /// The protocol by which the group is to order
+    #[arg(long, value_name = "NAME", required_unless_present = "f")]
+    pub protocol: Option<String>,
+    /// The file of the card of a machine that is to join; several may be given
+    #[arg(long, value_name = "CARD")]
+    pub add: Vec<PathBuf>,
+    /// The number of a member that is to leave; several may be given
+    #[arg(long, value_name = "MEMBER")]
+    pub remove: Vec<u32>,
+    /// Have clients sign what they ask, also where trusted devices could check sessions
+    #[arg(long, requires = "protocol")]
+    pub without_sessions: bool,
+    #[command(flatten)]
+    pub altering: Altering,
+}
+
 /// A change that is proposed.
 #[derive(Args)]
 pub struct Proposing {

@@ -4,11 +4,11 @@ pub mod args;
 pub mod prepare;
 pub mod showing;
 
-use args::{Altering, Asked, MembersArgs, MembersCommand, Proposing};
+use args::{Altering, Asked, MembersArgs, MembersCommand, Proposing, ReconfigureArgs};
 use pentarchy::KeyPair;
 use pentarchy::administration::{
-    AdministrationError, Administrator, Alteration, Appointment, alter, appoint, is_made_by,
-    refresh, relocate,
+    AdministrationError, Administrator, Alteration, Appointment, Switch, alter, appoint,
+    is_made_by, refresh, relocate,
 };
 use pentarchy::config::{ClusterConfig, check_address};
 use pentarchy::generate::administrator_key_name;
@@ -49,15 +49,21 @@ pub fn run(args: &MembersArgs) -> Outcome {
         MembersCommand::Add { cards, altering: Altering { f, proposing } } => {
             let joins =
                 cards.iter().map(|path| prepare::read(path)).collect::<Outcome<Vec<_>>>()?;
-            alter_members(&Alteration { joins: &joins, leaves: &[], f: *f }, proposing)
+            alter_members(&Alteration { joins: &joins, f: *f, ..Alteration::default() }, proposing)
         }
         MembersCommand::Remove { members, altering: Altering { f, proposing } } => {
             let leaves: Vec<_> = members.iter().copied().map(MemberId).collect();
-            alter_members(&Alteration { joins: &[], leaves: &leaves, f: *f }, proposing)
+            alter_members(
+                &Alteration { leaves: &leaves, f: *f, ..Alteration::default() },
+                proposing,
+            )
         }
         MembersCommand::Replace { member, card, proposing } => {
             let (joins, leaves) = ([prepare::read(card)?], [MemberId(*member)]);
-            alter_members(&Alteration { joins: &joins, leaves: &leaves, f: None }, proposing)
+            alter_members(
+                &Alteration { joins: &joins, leaves: &leaves, ..Alteration::default() },
+                proposing,
+            )
         }
         MembersCommand::Refresh(proposing) => {
             propose(proposing, |shown, expires| Ok(refresh(shown, expires)))
@@ -88,6 +94,18 @@ pub fn run(args: &MembersArgs) -> Outcome {
             Ok(())
         }
     }
+}
+
+/// Runs `reconfigure`.
+pub fn reconfigure(args: &ReconfigureArgs) -> Outcome {
+    let Altering { f, proposing } = &args.altering;
+    let asked = &proposing.asked;
+    let (config, _) = cluster(asked.config.as_deref(), &asked.data)?;
+    let joins = args.add.iter().map(|path| prepare::read(path)).collect::<Outcome<Vec<_>>>()?;
+    let leaves: Vec<_> = args.remove.iter().copied().map(MemberId).collect();
+    let session_key = config.session_key.filter(|_| !args.without_sessions);
+    let switch = args.protocol.as_deref().map(|protocol| Switch { protocol, session_key });
+    alter_members(&Alteration { joins: &joins, leaves: &leaves, f: *f, switch }, proposing)
 }
 
 /// Proposes a change of the group as it is, and waits until it has begun.

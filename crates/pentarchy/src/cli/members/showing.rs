@@ -3,7 +3,7 @@
 use super::DIGITS;
 use pentarchy::administration::differences;
 use pentarchy_core::change::{Awaiting, Change, Shown};
-use pentarchy_core::configuration::{Configuration, MemberEntry};
+use pentarchy_core::configuration::{Configuration, MemberEntry, RequestMeans};
 use pentarchy_core::ids::MemberId;
 use serde_json::json;
 
@@ -97,6 +97,14 @@ fn what_is_new(current: &Configuration, change: &Change) -> String {
         let (needed, all) = (new.threshold, new.keys.len());
         text += &format!("\n  from then on, {needed} of {all} administrators have to agree");
     }
+    if next.protocol != current.protocol {
+        let requests = match next.requests {
+            RequestMeans::Signature => "signatures",
+            RequestMeans::Macs => "MACs",
+            RequestMeans::Session(_) => "sessions",
+        };
+        text += &format!("\n  protocol {}, with {requests} of clients", next.protocol);
+    }
     if next.f != current.f {
         text += &format!("\n  f = {}", next.f);
     }
@@ -118,6 +126,8 @@ pub fn json_of(shown: &Shown) -> String {
     let pending = shown.pending.as_ref().map(|pending| {
         json!({
             "expires_ms": pending.change.expires.0,
+            "protocol": pending.change.next.protocol,
+            "f": pending.change.next.f,
             "members": pending.change.next.members.iter().map(member).collect::<Vec<_>>(),
             "threshold": pending.change.next.administrators.threshold,
             "administrators": keys_of(&pending.change.next),
@@ -128,6 +138,8 @@ pub fn json_of(shown: &Shown) -> String {
         json!({
             "change": hex::encode(proposed.change.digest().0),
             "differs_in": differences(&shown.configuration, &proposed.change),
+            "protocol": proposed.change.next.protocol,
+            "f": proposed.change.next.f,
             "members": proposed.change.next.members.iter().map(member).collect::<Vec<_>>(),
             "threshold": proposed.change.next.administrators.threshold,
             "administrators": keys_of(&proposed.change.next),

@@ -247,6 +247,16 @@ impl CounterProcess {
         self.check(&Question::CheckUsig(*context, member, *ui, *digest))
     }
 
+    /// Has the one instance that there is go over to a later epoch, as a device of this kind.
+    ///
+    /// # Errors
+    /// [`Refused`] if it was in that epoch or a later one, or has more than one instance.
+    pub fn become_in(&self, device: Device, epoch: EpochId) -> Result<(), Refused> {
+        self.instance(0, &Question::Become(device, epoch), |answer| {
+            (answer == Answer::Done).then_some(())
+        })
+    }
+
     /// The public key with which this group's clients agree on keys with its devices.
     ///
     /// # Errors

@@ -35,6 +35,9 @@ pub enum Question {
     CheckTag(ClientId, Digest, Tag),
     /// The public key with which clients agree on keys.
     SessionKey,
+    /// Goes over to a later epoch, in which it is a device of this kind, if both kinds have one
+    /// mailbox.
+    Become(Device, EpochId),
 }
 
 /// Whose device it is, in which life.
@@ -115,6 +118,10 @@ impl Wire for Question {
                 to.array(tag);
             }
             Self::SessionKey => to.u8(11),
+            Self::Become(device, epoch) => {
+                tagged(to, 12, device);
+                epoch.encode(to);
+            }
         }
     }
 
@@ -142,6 +149,7 @@ impl Wire for Question {
                 Self::CheckTag(client, statement, from.array()?)
             }
             11 => Self::SessionKey,
+            12 => Self::Become(Device::decode(from)?, EpochId::decode(from)?),
             _ => return Err(Malformed),
         })
     }
@@ -192,23 +200,31 @@ fn tagged(to: &mut Writer, tag: u8, value: &impl Wire) {
     value.encode(to);
 }
 
+impl Wire for Device {
+    fn encode(&self, to: &mut Writer) {
+        to.u16(match self {
+            Self::Usig => 0,
+            Self::Trinx(instances) => *instances,
+        });
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match from.u16()? {
+            0 => Ok(Self::Usig),
+            instances if instances <= super::INSTANCES_MAX => Ok(Self::Trinx(instances)),
+            _ => Err(Malformed),
+        }
+    }
+}
+
 impl Wire for Initialise {
     fn encode(&self, to: &mut Writer) {
-        to.u16(match self.device {
-            Device::Usig => 0,
-            Device::Trinx(instances) => instances,
-        });
+        self.device.encode(to);
         self.epoch.encode(to);
         self.member.encode(to);
         self.incarnation.encode(to);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let device = match from.u16()? {
-            0 => Device::Usig,
-            instances if instances <= super::INSTANCES_MAX => Device::Trinx(instances),
-            _ => return Err(Malformed),
-        };
-        let epoch = EpochId::decode(from)?;
+        let (device, epoch) = (Device::decode(from)?, EpochId::decode(from)?);
         let (member, incarnation) = (MemberId::decode(from)?, Incarnation::decode(from)?);
         Ok(Self { device, epoch, member, incarnation })
     }

@@ -14,7 +14,7 @@ use crate::trinx;
 use crate::usig::{self, GroupKey};
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::Refused;
-use pentarchy_core::digest::Domain;
+use pentarchy_core::digest::{Domain, EpochId};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::keys::GroupSecret;
 use pentarchy_crypto::secret_file::SecretFileError;
@@ -119,6 +119,8 @@ fn spawn(answerer: Answerer, desk: Desk) -> io::Result<()> {
 pub struct Desk {
     serving: Serving,
     checks: Option<Checks>,
+    /// Whose device it is, and in which epoch, if it can become one of another kind.
+    whose: Option<Initialise>,
 }
 
 /// A device, if there is one here.
@@ -136,29 +138,20 @@ impl Desk {
         let key = GroupKey::new(secret.as_bytes());
         let sessions = Sessions::new(&key, Domain::of_group(&whose.epoch.group));
         let checks = Checks { key: key.clone(), sessions: Arc::new(sessions) };
-        let instance = |number| match whose.device {
-            Device::Usig => Serving::Usig(Box::new(usig::Device::new(
-                whose.epoch,
-                whose.member,
-                whose.incarnation,
-                usig::Key::Group(key.clone()),
-            ))),
-            Device::Trinx(_) => {
-                let Initialise { epoch, member, incarnation, .. } = *whose;
-                let one = TrinxInProcess::one(&key, epoch, member, incarnation, number);
-                Serving::Trinx(Box::new(one), number)
-            }
-        };
-        let instances = (0..instances(whose.device)).map(instance);
-        let only_checks = (0..CHECK_MAILBOXES).map(|_| Serving::Nothing);
-        let desk = |serving| Self { serving, checks: Some(checks.clone()) };
+        let count = instances(whose.device);
+        let instances = (0..count).map(|number| {
+            let whose_alone = (count == 1).then_some(*whose);
+            (Serving::instance(whose, &key, number), whose_alone)
+        });
+        let only_checks = (0..CHECK_MAILBOXES).map(|_| (Serving::Nothing, None));
+        let desk = |(serving, whose)| Self { serving, checks: Some(checks.clone()), whose };
         instances.chain(only_checks).map(desk).collect()
     }
 
     /// One instance of a device of any kind, that checks by itself.
     #[must_use]
     pub fn over(device: Box<dyn Trinx>, instance: u16) -> Self {
-        Self { serving: Serving::Trinx(device, instance), checks: None }
+        Self { serving: Serving::Trinx(device, instance), checks: None, whose: None }
     }
 
     /// Answers for as long as the other side keeps to the rules of the mailbox.
@@ -181,6 +174,11 @@ impl Desk {
     }
 
     fn answer(&mut self, question: Question) -> Option<Answer> {
+        match question {
+            Question::BeginEpoch(epoch) => return Some(done(self.begin_epoch(epoch))),
+            Question::Become(device, epoch) => return Some(done(self.become_in(device, epoch))),
+            _ => {}
+        }
         match &mut self.serving {
             Serving::Usig(device) => answer_usig(device, &question),
             Serving::Trinx(device, number) => answer_trinx(&mut **device, *number, &question),
@@ -190,9 +188,61 @@ impl Desk {
     }
 }
 
+impl Desk {
+    fn begin_epoch(&mut self, epoch: EpochId) -> Result<(), Refused> {
+        self.serving.begin_epoch(&epoch)?;
+        if let Some(whose) = &mut self.whose {
+            whose.epoch = epoch;
+        }
+        Ok(())
+    }
+
+    /// Goes over to an epoch behind all in which this was a device, as a fresh one of this kind. So
+    /// in each epoch it is of one kind.
+    fn become_in(&mut self, device: Device, epoch: EpochId) -> Result<(), Refused> {
+        let (Some(whose), Some(checks)) = (self.whose, &self.checks) else {
+            return Err(Refused::Unavailable);
+        };
+        let is_later = epoch.epoch > whose.epoch.epoch;
+        if instances(device) != 1 || !is_later {
+            return Err(Refused::Spent);
+        }
+        self.serving.begin_epoch(&epoch)?;
+        let whose = Initialise { device, epoch, ..whose };
+        self.serving = Serving::instance(&whose, &checks.key, 0);
+        self.whose = Some(whose);
+        Ok(())
+    }
+}
+
+impl Serving {
+    /// An instance of a device that has certified nothing.
+    fn instance(whose: &Initialise, key: &GroupKey, number: u16) -> Self {
+        let Initialise { device, epoch, member, incarnation } = *whose;
+        match device {
+            Device::Usig => {
+                let key = usig::Key::Group(key.clone());
+                Self::Usig(Box::new(usig::Device::new(epoch, member, incarnation, key)))
+            }
+            Device::Trinx(_) => {
+                let one = TrinxInProcess::one(key, epoch, member, incarnation, number);
+                Self::Trinx(Box::new(one), number)
+            }
+        }
+    }
+
+    /// Goes over to a later epoch.
+    fn begin_epoch(&mut self, epoch: &EpochId) -> Result<(), Refused> {
+        match self {
+            Self::Nothing => Err(Refused::Unavailable),
+            Self::Usig(device) => device.begin_epoch(epoch),
+            Self::Trinx(device, number) => device.begin_epoch(*number, epoch),
+        }
+    }
+}
+
 fn answer_usig(device: &mut usig::Device, question: &Question) -> Option<Answer> {
     Some(match question {
-        Question::BeginEpoch(epoch) => done(device.begin_epoch(epoch)),
         Question::Create(position, digest) => {
             device.create(*position, digest).map_or_else(Answer::Refused, Answer::Ui)
         }
@@ -204,7 +254,6 @@ fn answer_usig(device: &mut usig::Device, question: &Question) -> Option<Answer>
 
 fn answer_trinx(device: &mut dyn Trinx, number: u16, question: &Question) -> Option<Answer> {
     Some(match question {
-        Question::BeginEpoch(epoch) => done(device.begin_epoch(number, epoch)),
         Question::Certify(ask, digest) => {
             device.certify(number, ask, digest).map_or_else(Answer::Refused, Answer::Certificate)
         }

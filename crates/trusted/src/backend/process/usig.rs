@@ -87,7 +87,9 @@ pub struct ApartCheck {
 }
 
 impl ApartCheck {
-    fn new(process: Arc<CounterProcess>, membership: &Membership) -> Self {
+    /// Has this process check, for the epoch of this membership.
+    #[must_use]
+    pub fn new(process: Arc<CounterProcess>, membership: &Membership) -> Self {
         Self { process, scope: Scope::new(usig::context_of(&membership.epoch_id()), membership) }
     }
 

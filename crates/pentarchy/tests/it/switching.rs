@@ -1,0 +1,151 @@
+//! A group that switches to another protocol while it runs, and clients go on.
+
+use crate::durable::status;
+use crate::members::{Stops, count, increment, service};
+use crate::support::{PATIENCE, eventually};
+use pentarchy::administration::{Administrator, Alteration, Switch, alter};
+use pentarchy::{Client, LocalCluster, RequestMode, protocols};
+use pentarchy_core::quorum::Count;
+use pentarchy_protocols::{Descriptor, EXAMPLES, PROTOCOLS};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Has the group switch to a protocol, and waits until it has.
+fn switch_to(administrator: &Administrator, protocol: &Descriptor, session_key: Option<[u8; 32]>) {
+    let shown = administrator.show(PATIENCE).expect("an administrator is shown");
+    let number = shown.configuration.number + 1;
+    let switch = Some(Switch { protocol: protocol.rules.name, session_key });
+    let wanted = Alteration { switch, ..Alteration::default() };
+    let change = alter(&shown, &wanted, Duration::from_secs(600)).expect("it can");
+    administrator.propose(change, PATIENCE).expect("it is accepted");
+    eventually("the configuration begins", || {
+        let shown = administrator.show(PATIENCE).expect("an administrator is shown");
+        shown.configuration.number == number
+            && shown.configuration.protocol == protocol.rules.name
+            && shown.configuration.facts == protocol.rules.facts()
+    });
+}
+
+/// A client whose increments are counted.
+struct Counting<'a> {
+    client: Client,
+    made: &'a AtomicU64,
+}
+
+impl Counting<'_> {
+    fn increment(&self) {
+        increment(&self.client);
+        self.made.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Kills a replica and starts it again, and waits until it is level and orders by this protocol.
+fn restart(cluster: &mut LocalCluster, client: &Counting<'_>, id: usize, protocol: &Descriptor) {
+    cluster.kill(id).expect("it ran");
+    (0..20).for_each(|_| client.increment());
+    cluster.restart(id, service()).expect("it starts");
+    eventually("it is level, with that protocol", || {
+        client.increment();
+        let report = status(&client.client, id as u16);
+        report["protocol"] == protocol.rules.name
+            && report["phase"] == "normal"
+            && report["behind"] == 0
+    });
+}
+
+/// Clients go on while the group comes from protocol to protocol. After each switch one replica
+/// stops and starts again; if replicas forget what they said, only after the first.
+fn goes_through(all: &[&Descriptor], mode: RequestMode, data: Option<&Path>) {
+    let (first, rest) = all.split_first().expect("there is one");
+    let builder = LocalCluster::builder().protocol(first.rules.name).request_auth(mode);
+    let builder = match data {
+        Some(folder) => builder.data(folder),
+        None => builder,
+    };
+    let mut cluster = builder.start(service).expect("a cluster");
+    let (n, session_key) = (first.rules.replicas(1), cluster.config().session_key);
+    let made = AtomicU64::new(0);
+    let [writes, restarts] =
+        [(); 2].map(|()| Counting { client: cluster.client().expect("a client"), made: &made });
+    let administrators = cluster.administrators().expect("administrators");
+    let [administrator] = &administrators[..] else { panic!("there is one") };
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stops = Stops(&stop);
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                writes.increment();
+            }
+        });
+        for (at, protocol) in rest.iter().enumerate() {
+            switch_to(administrator, protocol, session_key);
+            if data.is_some() || at == 0 {
+                restart(&mut cluster, &restarts, at % n, protocol);
+            }
+        }
+    });
+    let last = rest.last().expect("there is one");
+    for id in 0..if data.is_some() { n } else { 0 } {
+        restart(&mut cluster, &restarts, id, last);
+    }
+    let read = count(&restarts.client);
+    assert_eq!(read, made.load(Ordering::Relaxed), "each was executed once");
+}
+
+#[test]
+fn a_group_switches_to_each_protocol_and_back() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let first = EXAMPLES.signed;
+    let others = PROTOCOLS.iter().copied().filter(|entry| protocols::can_be_switched_to(entry));
+    let others =
+        others.filter(|entry| !entry.rules.pillars && entry.rules.name != first.rules.name);
+    let mut all: Vec<&Descriptor> = others.collect();
+    assert!(all.len() > 3, "there is something to switch to");
+    all.insert(0, first);
+    all.push(first);
+    goes_through(&all, RequestMode::Signature, Some(folder.path()));
+}
+
+#[test]
+fn a_group_whose_clients_have_sessions_switches() {
+    let of_pairs = |entry: &&Descriptor| {
+        protocols::can_be_switched_to(entry)
+            && !entry.rules.pillars
+            && entry.rules.trusts_devices()
+            && entry.rules.replicas(1) == 3
+    };
+    let mut all: Vec<&Descriptor> = PROTOCOLS.iter().copied().filter(of_pairs).collect();
+    let first = all[0];
+    assert!(all.iter().any(|entry| entry.rules.counter != first.rules.counter), "other devices");
+    all.push(first);
+    goes_through(&all, RequestMode::Session, None);
+}
+
+#[test]
+fn members_stay_with_their_protocol_if_they_cannot_switch() {
+    let first = EXAMPLES.signed;
+    let cluster = LocalCluster::builder().protocol(first.rules.name).start(service);
+    let cluster = cluster.expect("a cluster");
+    let administrators = cluster.administrators().expect("administrators");
+    let shown = administrators[0].show(PATIENCE).expect("an administrator is shown");
+    let refusal = |protocol: &str| {
+        let switch = Some(Switch { protocol, session_key: None });
+        let wanted = Alteration { switch, ..Alteration::default() };
+        alter(&shown, &wanted, Duration::from_secs(600)).expect_err("it cannot").to_string()
+    };
+    let unknown = refusal("nothing");
+    assert!(unknown.starts_with("no protocol \"nothing\" to switch to; there are: "), "{unknown}");
+    for entry in PROTOCOLS.iter().filter(|entry| !protocols::can_be_switched_to(entry)) {
+        let name = entry.rules.name;
+        assert_eq!(refusal(name), unknown.replace("nothing", name));
+    }
+    // Another version of the program means something else by that name.
+    let mut change = alter(&shown, &Alteration::default(), Duration::from_secs(600)).expect("can");
+    change.next.facts.replies = Count::per_fault_and_one(0);
+    administrators[0].propose(change, PATIENCE).expect("the roster has no program to compare with");
+    std::thread::sleep(Duration::from_secs(3));
+    let shown = administrators[0].show(PATIENCE).expect("an administrator is shown");
+    let pending = shown.pending.expect("it is pending");
+    assert_eq!((shown.configuration.number, pending.ready), (0, Vec::new()), "nobody is ready");
+}
