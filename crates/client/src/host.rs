@@ -15,7 +15,7 @@ use pentarchy_core::ids::{Epoch, Millis, Node, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
 use pentarchy_core::request::FENCE;
-use pentarchy_core::standing::Standing;
+use pentarchy_core::standing::{Begun, Standing};
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_io::backoff::Backoff;
@@ -67,6 +67,8 @@ pub struct Host {
     follows: Option<Box<dyn Follows>>,
     /// The last proofs that each replica sent, until they are judged.
     proofs: BTreeMap<ReplicaId, Vec<Proof>>,
+    /// Who is ahead of this client.
+    begun: Begun,
     /// None are judged before this time: each costs far more to judge than to send.
     judge_at: u64,
     /// When the client asks all replicas again whether the group has changed: it may have missed
@@ -173,6 +175,7 @@ impl Host {
             held_until: u64::MAX,
             asked: (0..members).map(|_| Vec::new()).collect(),
             tried: ReplicaSet::EMPTY,
+            begun: Begun::new(members),
             epochs: vec![(Epoch(0), 0); members],
             doubts: false,
             probe_at: 0,
@@ -207,31 +210,7 @@ impl Host {
         let mut changes = Changes::default();
         let now_ms = self.clock.elapsed_ms();
         self.links.dial(&self.poller, now_ms, &mut changes);
-        let (desk, asked, inbox) = (&mut self.desk, &mut self.asked, &self.inbox);
-        let mut proofs = self.follows.is_some().then_some(&mut self.proofs);
-        let (epochs, mut arrived) = (&mut self.epochs, ReplicaSet::EMPTY);
-        self.links.receive(now_ms, &mut changes, |from, bytes| {
-            let Some(said) = desk.on_bytes(from, &bytes) else { return };
-            let (question, answer) = match said {
-                OfItself::Status(json) => (Question::Status, json),
-                OfItself::Standing(standing, bytes) => {
-                    if is_later(standing.epoch, &mut epochs[usize::from(from.0)], now_ms) {
-                        arrived.insert(from);
-                    }
-                    if let (Some(proofs), false) = (&mut proofs, standing.links.is_empty()) {
-                        proofs.insert(from, standing.links);
-                    }
-                    (Question::Standing(0), bytes)
-                }
-            };
-            // One answer is for all who wait for one.
-            let is_answered = |(it, _): &mut (Question, Completion)| it.has_answer_of(question);
-            let answered = asked[usize::from(from.0)].extract_if(.., is_answered);
-            let answered: Vec<_> = answered.collect();
-            // Whoever is answered may ask again at once.
-            inbox.release(0, answered.len());
-            answered.into_iter().for_each(|(_, done)| done.complete(Ok(answer.clone())));
-        });
+        let Heard { arrived, mut early } = self.receive(now_ms, &mut changes);
         if self.desk.overtaken {
             self.on_overtaken();
             return Ok(true);
@@ -241,6 +220,11 @@ impl Host {
         }
         if self.follow(changes.opened, now_ms) {
             return Ok(true);
+        }
+        let number = self.follows.as_ref().map_or(0, |follows| follows.number());
+        early.retain(|(from, _)| !self.begun.is_ahead(*from, number));
+        for (from, message) in early {
+            self.desk.step(Event::Message { from, message });
         }
         self.commands.clear();
         if !self.inbox.take(&mut self.commands) {
@@ -268,6 +252,43 @@ impl Host {
         Ok(true)
     }
 
+    /// Takes what replicas sent.
+    fn receive(&mut self, now_ms: u64, changes: &mut Changes) -> Heard {
+        let (desk, asked, inbox) = (&mut self.desk, &mut self.asked, &self.inbox);
+        let mut proofs = self.follows.is_some().then_some(&mut self.proofs);
+        let number = self.follows.as_ref().map(|follows| follows.number());
+        let (epochs, begun) = (&mut self.epochs, &mut self.begun);
+        let Heard { mut arrived, mut early } = Heard::default();
+        self.links.receive(now_ms, changes, |from, bytes| {
+            let place = usize::from(from.0);
+            let is_ahead = number.is_some_and(|number| begun.is_ahead(from, number));
+            let Some(said) = Said::read(from, &bytes) else { return };
+            let (question, answer) = match said {
+                Said::ToCore(message) if is_ahead => return early.push((from, message)),
+                Said::ToCore(message) => return desk.step(Event::Message { from, message }),
+                Said::Status(json) => (Question::Status, json),
+                Said::Standing(standing, bytes) => {
+                    if is_later(standing.epoch, &mut epochs[place], now_ms) {
+                        arrived.insert(from);
+                    }
+                    begun.heard(from, &standing);
+                    if let (Some(proofs), false) = (&mut proofs, standing.links.is_empty()) {
+                        proofs.insert(from, standing.links);
+                    }
+                    (Question::Standing(0), bytes)
+                }
+            };
+            // One answer is for all who wait for one.
+            let is_answered = |(it, _): &mut (Question, Completion)| it.has_answer_of(question);
+            let answered = asked[place].extract_if(.., is_answered);
+            let answered: Vec<_> = answered.collect();
+            // Whoever is answered may ask again at once.
+            inbox.release(0, answered.len());
+            answered.into_iter().for_each(|(_, done)| done.complete(Ok(answer.clone())));
+        });
+        Heard { arrived, early }
+    }
+
     /// Nobody waits any longer for what these replicas say of themselves.
     fn fail_asked(&mut self, lost: ReplicaSet) {
         for replica in lost.iter() {
@@ -282,24 +303,24 @@ impl Host {
     /// group has changed. If their proofs lead to other replicas, goes on with these, and says so.
     fn follow(&mut self, opened: ReplicaSet, now_ms: u64) -> bool {
         let Some(follows) = &mut self.follows else { return false };
-        let from = follows.number();
         let mut asked = opened;
         if now_ms >= self.ask_at {
             self.ask_at = now_ms + ASK_MS;
             asked = (0..self.asked.len() as u16).map(ReplicaId).collect();
         }
-        for replica in asked.iter() {
-            self.links.send(replica, &ToReplica::Standing { from });
-        }
-        if now_ms < self.judge_at || self.proofs.is_empty() {
-            return false;
-        }
-        self.judge_at = now_ms + JUDGE_MS;
-        for (_, links) in std::mem::take(&mut self.proofs) {
-            if let Some(next) = follows.follow(&links, self.desk.waiting.lowest()) {
-                self.go_on_with(next);
-                return true;
+        if now_ms >= self.judge_at && !self.proofs.is_empty() {
+            self.judge_at = now_ms + JUDGE_MS;
+            for (_, links) in std::mem::take(&mut self.proofs) {
+                if let Some(next) = follows.follow(&links, self.desk.waiting.lowest()) {
+                    self.go_on_with(next);
+                    return true;
+                }
             }
+            // What they proved may begin behind what this client knows.
+            self.begun.ahead(follows.number()).for_each(|replica| _ = asked.insert(replica));
+        }
+        for replica in asked.iter() {
+            self.links.send(replica, &ToReplica::Standing { from: follows.number() });
         }
         false
     }
@@ -320,6 +341,7 @@ impl Host {
         }
         self.tried = ReplicaSet::EMPTY;
         self.epochs = vec![(Epoch(0), 0); membership.n()];
+        self.begun = Begun::new(membership.n());
         self.proofs.clear();
         self.desk.begin(core, signer);
     }
@@ -507,27 +529,40 @@ fn links_to(
     Links::new(identity.clone(), me, 0, replicas)
 }
 
-/// What a replica says of itself.
-enum OfItself {
-    Status(Bytes),
-    Standing(Standing, Bytes),
+/// What came in a round, beside what the core has taken.
+#[derive(Default)]
+struct Heard {
+    /// Replicas that have come to a later epoch.
+    arrived: ReplicaSet,
+    /// From replicas in a configuration to which the client has not come: answers of two do not
+    /// count together, and each may take another number of them.
+    early: Vec<(ReplicaId, ToClient)>,
 }
 
-impl Desk {
-    /// Takes a replica's message; gives what it says of itself, if it does.
-    fn on_bytes(&mut self, from: ReplicaId, bytes: &Bytes) -> Option<OfItself> {
+/// What a replica says: of itself, or to the client's core.
+enum Said {
+    Status(Bytes),
+    Standing(Standing, Bytes),
+    ToCore(ToClient),
+}
+
+impl Said {
+    /// What came from a replica; none if it is malformed.
+    fn read(from: ReplicaId, bytes: &Bytes) -> Option<Self> {
         match ToClient::from_bytes(bytes) {
-            Ok(ToClient::Status(json)) => return Some(OfItself::Status(json)),
+            Ok(ToClient::Status(json)) => return Some(Self::Status(json)),
             Ok(ToClient::Standing(bytes)) => match Standing::from_bytes(&bytes) {
-                Ok(standing) => return Some(OfItself::Standing(standing, bytes)),
+                Ok(standing) => return Some(Self::Standing(standing, bytes)),
                 Err(_) => debug!(replica = from.0, "malformed standing"),
             },
-            Ok(message) => self.step(Event::Message { from, message }),
+            Ok(message) => return Some(Self::ToCore(message)),
             Err(_) => debug!(replica = from.0, "malformed message"),
         }
         None
     }
+}
 
+impl Desk {
     /// Whether the next operation may be sent. None is while it is open what comes of one that was
     /// given up: whoever was told so and looks what has become of it must not look too early.
     fn may_send(&self) -> bool {

@@ -56,6 +56,7 @@ impl Patient {
     /// The cluster whose folder this is.
     pub fn of(data: &Path) -> Outcome<Self> {
         let (config, _) = status::cluster(None, data)?;
+        let config = status::present(config, None)?;
         let client = status::connect(&config, None)?;
         Ok(Self { config, client, data: data.to_path_buf() })
     }

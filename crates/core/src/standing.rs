@@ -3,8 +3,9 @@
 
 use crate::change::Change;
 use crate::epochs::Proof;
-use crate::ids::Epoch;
+use crate::ids::{Epoch, ReplicaId};
 use crate::limits::LINKS_TOLD_MAX;
+use crate::mutant;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -30,5 +31,103 @@ impl Wire for Standing {
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (epoch, links) = (Epoch::decode(from)?, from.sequence(LINKS_TOLD_MAX)?);
         Ok(Self { epoch, links, pending: from.option()?.map(Arc::new) })
+    }
+}
+
+/// Of each replica the last configuration of which it said that it has begun. Whoever follows a
+/// group goes by it: answers that replicas give in two configurations do not count together, since
+/// each may tolerate other faults and ask for another number of equal answers. A replica says that
+/// a configuration has begun before it answers anybody in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Begun(Vec<u64>);
+
+impl Begun {
+    /// Of so many replicas that have said nothing.
+    #[must_use]
+    pub fn new(replicas: usize) -> Self {
+        Self(alloc::vec![0; replicas])
+    }
+
+    /// A replica says how the group stands.
+    pub fn heard(&mut self, from: ReplicaId, standing: &Standing) {
+        let last = standing.links.last().and_then(|link| link.next.as_ref());
+        if let (Some(next), Some(begun)) = (last, self.0.get_mut(usize::from(from.0))) {
+            *begun = next.number;
+        }
+    }
+
+    /// Whether what a replica answers is not for who knows the configuration of this number, but
+    /// for who knows a later one.
+    #[must_use]
+    pub fn is_ahead(&self, replica: ReplicaId, number: u64) -> bool {
+        let begun = self.0.get(usize::from(replica.0));
+        begun.is_some_and(|begun| *begun > number) && !mutant!("standing.counts-who-is-ahead")
+    }
+
+    /// The replicas that are ahead.
+    pub fn ahead(&self, number: u64) -> impl Iterator<Item = ReplicaId> {
+        (0..self.0.len() as u16).map(ReplicaId).filter(move |it| self.is_ahead(*it, number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::{Administrators, Configuration, Facts, RequestMeans};
+    use crate::epochs::Handover;
+    use crate::ids::{GroupId, MemberId};
+    use crate::membership::Base;
+    use crate::pillar_config::PillarConfig;
+    use crate::quorum::{Count, QuorumRule, ReadRule};
+    use crate::rules::{Authority, FaultModel, Tuning};
+    use alloc::string::String;
+
+    fn standing(number: Option<u64>) -> Standing {
+        let facts = Facts {
+            fault_model: FaultModel::Crash,
+            group_size: Count::per_fault_and_one(2),
+            quorum: QuorumRule::Majority,
+            replies: Count::per_fault_and_one(0),
+            reads: ReadRule::All,
+            pillars: false,
+            speculative: false,
+            replies_itself: false,
+            authority: Authority::Members,
+            counter: None,
+        };
+        let next = |number| Configuration {
+            group: GroupId::default(),
+            number,
+            protocol: String::new(),
+            facts,
+            f: 1,
+            lane: PillarConfig::default(),
+            tuning: Tuning::default(),
+            requests: RequestMeans::default(),
+            secret: None,
+            administrators: Administrators::default(),
+            members: Vec::new(),
+            next_member: MemberId(0),
+        };
+        let link = |number| {
+            let (epoch, base, lives) = (Epoch(number), Base::default(), Vec::new());
+            let handover = Handover { epoch, base, lives, next: None };
+            Proof { handover, next: Some(Arc::new(next(number))), signatures: Vec::new() }
+        };
+        let links = number.into_iter().map(link).collect();
+        Standing { epoch: Epoch(7), links, pending: None }
+    }
+
+    #[test]
+    fn who_has_begun_a_later_configuration_is_ahead() {
+        let mut begun = Begun::new(3);
+        assert_eq!(begun.ahead(0).count(), 0);
+        begun.heard(ReplicaId(1), &standing(Some(2)));
+        begun.heard(ReplicaId(2), &standing(None));
+        begun.heard(ReplicaId(9), &standing(Some(2)));
+        assert!(begun.is_ahead(ReplicaId(1), 1) && !begun.is_ahead(ReplicaId(1), 2));
+        assert_eq!(begun.ahead(1).collect::<Vec<_>>(), [ReplicaId(1)]);
+        begun.heard(ReplicaId(1), &standing(None));
+        assert!(begun.is_ahead(ReplicaId(1), 1), "it has nothing new to say");
     }
 }

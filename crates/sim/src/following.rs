@@ -8,6 +8,7 @@ use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Millis, ReplicaId};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{ClientCore, Event};
+use pentarchy_core::standing::{Begun, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ pub struct Following<'a> {
     /// The application was told all events up to this number, or that they are lost.
     told: u64,
     ask_at: Millis,
+    begun: Begun,
 }
 
 impl<'a> Following<'a> {
@@ -37,7 +39,19 @@ impl<'a> Following<'a> {
         setup: ClientSetup,
     ) -> Self {
         let (asked, given_up) = (BTreeMap::new(), BTreeSet::new());
-        Self { crypto, membership, start, setup, asked, given_up, told: 0, ask_at: Millis(0) }
+        let begun = Begun::new(membership.n());
+        let (told, ask_at) = (0, Millis(0));
+        Self { crypto, membership, start, setup, asked, given_up, told, ask_at, begun }
+    }
+
+    /// A replica says how the group stands.
+    pub fn heard(&mut self, from: ReplicaId, standing: &Standing) {
+        self.begun.heard(from, standing);
+    }
+
+    /// Whether a replica is in a configuration to which the client has not come.
+    pub fn is_ahead(&self, replica: ReplicaId) -> bool {
+        self.begun.is_ahead(replica, self.number())
     }
 
     /// The number of the configuration.
@@ -133,6 +147,7 @@ impl<'a> Following<'a> {
         let are_others = ids(&led) != ids(&self.membership);
         self.membership = led;
         are_others.then(|| {
+            self.begun = Begun::new(self.membership.n());
             let lowest = self.asked.keys().next().copied();
             let start_floor = lowest.unwrap_or(next);
             let (n, f) = (self.membership.n(), self.membership.f);

@@ -272,9 +272,10 @@ impl<'a> ClientNode<'a> {
     pub fn on_packet(&mut self, from: ReplicaId, packet: &Packet, out: &mut Vec<ClientAct>) {
         let Packet::ToClient(bytes) = packet else { return };
         match (ToClient::from_bytes(bytes), self.replica_at(from)) {
-            (Ok(ToClient::Standing(standing)), _) if self.following.is_some() => {
-                self.on_standing(&standing, out);
+            (Ok(ToClient::Standing(standing)), from) if self.following.is_some() => {
+                self.on_standing(from, &standing, out);
             }
+            (Ok(_), Some(from)) if self.following.as_ref().is_some_and(|it| it.is_ahead(from)) => {}
             (Ok(message), Some(from)) => self.step(Event::Message { from, message }, out),
             _ => {}
         }
@@ -287,10 +288,18 @@ impl<'a> ClientNode<'a> {
 
     /// A replica says how the group stands. If it has other members now, the client asks these for
     /// all that is outstanding, under the same numbers.
-    fn on_standing(&mut self, bytes: &Bytes, out: &mut Vec<ClientAct>) {
+    fn on_standing(&mut self, from: Option<ReplicaId>, bytes: &Bytes, out: &mut Vec<ClientAct>) {
         let Some(following) = &mut self.following else { return };
         let Ok(standing) = Standing::from_bytes(bytes) else { return };
-        let Some(core) = following.follow(&standing.links, self.next_number) else { return };
+        from.into_iter().for_each(|from| following.heard(from, &standing));
+        let Some(core) = following.follow(&standing.links, self.next_number) else {
+            // What it proved may begin behind what this client knows.
+            if let Some(from) = from.filter(|from| following.is_ahead(*from)) {
+                let ask = ToReplica::Standing { from: following.number() };
+                self.send([from].into_iter().collect(), &ask, out);
+            }
+            return;
+        };
         self.core = core;
         self.unheard.clear();
         self.told.values_mut().for_each(|told| *told = Told::default());

@@ -15,10 +15,13 @@ pub fn break_replica(args: &BreakArgs) -> Outcome {
     let others = broken.iter().filter(|id| **id != args.replica).count();
     if others >= patient.config().f && !args.anyway {
         let names: Vec<String> = broken.iter().map(u16::to_string).collect();
+        let (are, them) = match &names[..] {
+            [name] => (format!("replica {name} is"), "it"),
+            names => (format!("replicas {} are", names.join(" and ")), "them"),
+        };
         return Err(Failure::Usage(format!(
-            "replica {} is broken already, and the group tolerates {}; heal it first: pentarchy \
-             heal {}{}, or see what happens with --anyway",
-            names.join(" and "),
+            "{are} broken already, and the group tolerates {}; heal {them} first: pentarchy heal \
+             {}{}, or see what happens with --anyway",
             patient.config().f,
             names.join(" "),
             folder::option(&args.data)

@@ -8,7 +8,7 @@ use super::init::{check_counter, warn_of_protocol};
 use super::probe;
 use pentarchy::RequestMode;
 use pentarchy::config::{ClusterConfig, CounterPlace, Durability, request_mode_name};
-use pentarchy::data::DATA_FOLDER;
+use pentarchy::data::{DATA_FOLDER, DataFolder};
 use pentarchy::generate::{GroupOptions, NewCluster, gateway_key_name};
 use pentarchy_console::background::{self, READY};
 use pentarchy_console::failure::{Failure, Outcome};
@@ -99,8 +99,30 @@ fn goes_on(root: &Path) -> String {
     format!("Resuming the stopped cluster in {}, with its keys and its state.", root.display())
 }
 
+/// A stopped cluster that kept its state.
+struct Kept {
+    /// As it began.
+    first: ClusterConfig,
+    /// As it stopped: it may have switched to another protocol.
+    last: ClusterConfig,
+}
+
+impl Kept {
+    fn new(first: ClusterConfig, root: &Path) -> Self {
+        let links = |id| {
+            let path = root.join(format!("replica-{id}")).join(DATA_FOLDER);
+            let folder = path.exists().then(|| DataFolder::open(&path).ok()).flatten();
+            folder?.links(&first).ok()
+        };
+        let all = (0..first.replicas.len()).filter_map(links);
+        let ends = all.filter_map(|links| first.follow(&links).ok());
+        let last = ends.max_by_key(ClusterConfig::number).unwrap_or_else(|| first.clone());
+        Self { first, last }
+    }
+}
+
 /// The stopped cluster in the folder, if it kept its state there.
-fn kept(args: &UpArgs) -> Outcome<Option<ClusterConfig>> {
+fn kept(args: &UpArgs) -> Outcome<Option<Kept>> {
     let path = args.data.join("cluster.toml");
     if !path.exists() {
         return Ok(None);
@@ -109,9 +131,14 @@ fn kept(args: &UpArgs) -> Outcome<Option<ClusterConfig>> {
     if config.durability != Durability::Sync {
         return Ok(None);
     }
-    let GroupArgs { protocol, f, request_auth, .. } = &args.group;
-    let asked = (protocol, f, args.group.lane(), RequestMode::from(*request_auth));
-    if (&config.protocol, &config.f, config.lane, config.request_auth) != asked {
+    let kept = Kept::new(config, &args.data);
+    let is_asked = |config: &ClusterConfig| {
+        let GroupArgs { protocol, f, request_auth, .. } = &args.group;
+        let asked = (protocol, f, args.group.lane(), RequestMode::from(*request_auth));
+        (&config.protocol, &config.f, config.lane, config.request_auth) == asked
+    };
+    if !is_asked(&kept.first) && !is_asked(&kept.last) {
+        let config = &kept.last;
         return Err(Failure::Usage(format!(
             "{} holds the state of a cluster with --protocol {} --f {}{} --request-auth {}: use \
              the same options, or name another folder with --data",
@@ -122,7 +149,7 @@ fn kept(args: &UpArgs) -> Outcome<Option<ClusterConfig>> {
             request_mode_name(config.request_auth),
         )));
     }
-    Ok(Some(config))
+    Ok(Some(kept))
 }
 
 /// How a cluster is told to split its order, if it is.
@@ -160,6 +187,7 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
         held.clear()?;
     }
     held.begin()?;
+    let n = kept.as_ref().map_or(n, |kept| kept.first.replicas.len());
     let gateway = free_port(args.port)?;
     let mut supervisor = Supervisor::default();
     let result = start((args, kept), n, gateway, &held, &mut supervisor, signals);
@@ -225,7 +253,7 @@ fn stopped(data: &Path, n: usize, settled: Outcome<u64>) -> Stopped {
 
 /// Starts everything, waits until it answers, then watches over it.
 fn start(
-    (args, kept): (&UpArgs, Option<ClusterConfig>),
+    (args, kept): (&UpArgs, Option<Kept>),
     n: usize,
     port: TcpListener,
     held: &Held,
@@ -242,8 +270,12 @@ fn start(
         return Err(Failure::Usage(format!("there are no {count} ports from {first} on")));
     }
     let (replicas, metrics) = addresses.split_at(n);
+    let (mut protocol, mut f) = (args.group.protocol.clone(), args.group.f);
     let replicas = match kept {
-        Some(config) => config.replicas.into_iter().map(|replica| replica.address).collect(),
+        Some(Kept { first, last }) => {
+            (protocol, f) = (last.protocol, last.f);
+            first.replicas.into_iter().map(|replica| replica.address).collect()
+        }
         None => {
             let durability = args.durability.into();
             let counter = args.counter.into();
@@ -261,7 +293,6 @@ fn start(
     }
     let mut parts: Vec<Part> = supervisor.parts().cloned().collect();
     let gateway = parts.pop().ok_or_else(|| Failure::Internal("no gateway".to_owned()))?;
-    let (protocol, f) = (args.group.protocol.clone(), args.group.f);
     let mut running =
         Running { supervisor: std::process::id(), protocol, f, gateway, replicas: parts };
     held.announce(&running)?;

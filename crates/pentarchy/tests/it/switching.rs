@@ -2,11 +2,12 @@
 
 use crate::durable::status;
 use crate::members::{Stops, count, increment, service};
-use crate::support::{PATIENCE, eventually};
+use crate::support::{Cluster, PATIENCE, eventually, port_arguments, run, stderr, stdout, text};
 use pentarchy::administration::{Administrator, Alteration, Switch, alter};
 use pentarchy::{Client, LocalCluster, RequestMode, protocols};
 use pentarchy_core::quorum::Count;
-use pentarchy_protocols::{Descriptor, EXAMPLES, PROTOCOLS};
+use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES, PROTOCOLS};
+use serde_json::Value;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -148,4 +149,57 @@ fn members_stay_with_their_protocol_if_they_cannot_switch() {
     let shown = administrators[0].show(PATIENCE).expect("an administrator is shown");
     let pending = shown.pending.expect("it is pending");
     assert_eq!((shown.configuration.number, pending.ready), (0, Vec::new()), "nobody is ready");
+}
+
+fn reconfigure(cluster: &Cluster, words: &[&str]) -> (Value, Option<i32>) {
+    let data = ["--json", "--data", text(&cluster.data)];
+    let output = run(&[&["reconfigure"], words, &data[..]].concat());
+    let json = serde_json::from_slice(&output.stdout);
+    (json.unwrap_or_else(|_| stderr(&output).into()), output.status.code())
+}
+
+/// With counters in processes of their own, which have to become others.
+#[test]
+fn an_operator_has_a_group_switch_and_switch_back() {
+    let is_other = |entry: &&&Descriptor| {
+        protocols::can_be_switched_to(entry)
+            && !entry.rules.pillars
+            && entry.rules.counter.is_some_and(|counter| Some(counter) != DEFAULT.rules.counter)
+            && entry.rules.replicas(1) == DEFAULT.rules.replicas(1)
+    };
+    let other = PROTOCOLS.iter().find(is_other).expect("another device").rules.name;
+    let arguments = ["--durability", "sync", "--counter", "process"];
+    let cluster = Cluster::up(&arguments);
+    assert_eq!(cluster.redis_cli(&["SET", "key", "value"]), "OK");
+    let (refusal, code) = reconfigure(&cluster, &["--protocol", "nothing"]);
+    let refusal = refusal.as_str().expect("a sentence");
+    assert!(code == Some(2) && refusal.contains("there are: "), "{refusal}");
+    // It needs more members.
+    let needs = EXAMPLES.signed.rules.name;
+    let (refusal, code) = reconfigure(&cluster, &["--protocol", needs]);
+    let refusal = refusal.as_str().expect("a sentence");
+    assert!(code == Some(2) && refusal.contains("the protocol needs 4"), "{refusal}");
+    for (number, protocol) in (1..).zip([other, DEFAULT.rules.name]) {
+        let (shown, code) = reconfigure(&cluster, &["--protocol", protocol]);
+        assert_eq!((&shown["configuration"], code), (&number.into(), Some(0)), "{shown}");
+        assert_eq!(shown["protocol"], protocol);
+        assert_eq!(cluster.redis_cli(&["GET", "key"]), "value");
+        let data = text(&cluster.data);
+        assert!(run(&["break", "0", "--kill", "--data", data]).status.success());
+        assert_eq!(cluster.redis_cli(&["SET", "other", protocol]), "OK");
+        assert!(run(&["heal", "0", "--data", data]).status.success());
+        eventually("all is well", || cluster.status().1 == Some(0));
+        let (status, _) = cluster.status();
+        let reports = status["replicas"].as_array().expect("replicas");
+        assert!(reports.iter().all(|it| it["protocol"] == protocol), "{status}");
+        assert_eq!(cluster.redis_cli(&["GET", "other"]), protocol);
+        // A stopped group is known by the protocol with which it stopped.
+        assert!(run(&["down", "--data", data]).status.success());
+        let [port, replicas] = port_arguments(&cluster.ports);
+        let up = ["up", "--detach", &port, &replicas, "--data", data, "--protocol", protocol];
+        let up = run(&[&up, &arguments[..]].concat());
+        assert!(up.status.success(), "{}", stderr(&up));
+        assert!(stdout(&up).contains(&format!("{protocol} with 3 replicas")), "{}", stdout(&up));
+        assert_eq!(cluster.redis_cli(&["GET", "other"]), protocol);
+    }
 }

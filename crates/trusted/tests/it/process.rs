@@ -2,22 +2,26 @@
 //! the process has given up.
 
 use crate::trinx_contract::{LIFE, ME, MINE, ask, digest};
-use crate::{EPOCH, REPLICAS, SECRET, by_mac, contract, member, membership, trinx_contract};
+use crate::{
+    EPOCH, REPLICAS, SECRET, by_mac, contract, in_epoch, member, membership, trinx_contract,
+};
 use pentarchy_core::Bytes;
 use pentarchy_core::counter::{Certificate, Instance, Position, Refused, Ui, Usig};
 use pentarchy_core::digest::{Digest, EpochId};
-use pentarchy_core::ids::{ClientId, GroupId, Incarnation, MemberId, ReplicaId, View};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, ReplicaId, View};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::wire::Wire as _;
 use pentarchy_crypto::keys::GroupSecret;
-use pentarchy_crypto::verifier::{SessionCheck as _, TaggedRequest};
+use pentarchy_crypto::verifier::{SessionCheck as _, TaggedRequest, UsigCheck as _};
 use pentarchy_mailbox::{Answerer, Asker, BYTES_MAX, Memory};
 use pentarchy_trusted::backend::Trinx;
 use pentarchy_trusted::backend::process::question::{Answer, Device, Question};
 use pentarchy_trusted::backend::process::serve::Desk;
 use pentarchy_trusted::backend::process::{BadProcess, TrinxProcess, UsigProcess, words};
 use pentarchy_trusted::trinx::{self, COUNTERS, Claim, InstanceId, Kind, Reading, Value};
-use pentarchy_trusted::{CounterProcess, DeviceIdentity, InProcess, TrinxInProcess, session};
+use pentarchy_trusted::{
+    CounterProcess, DeviceIdentity, InProcess, OrderCheck, OrderCounter, TrinxInProcess, session,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -367,6 +371,7 @@ fn questions_and_answers_come_back_as_they_were_and_fit() {
         Question::CheckUsig(digest, ME, ui, digest),
         Question::CheckTag(ClientId([5; 32]), digest, [6; 16]),
         Question::SessionKey,
+        Question::Become(Device::Trinx(2), EPOCH),
     ];
     for question in questions {
         let bytes = question.to_bytes();
@@ -483,4 +488,44 @@ fn the_process_ends_with_the_pipe() {
     assert_eq!(asked(&mut mailbox, &Question::Initialise(whose).to_bytes()), Answer::Done);
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
+}
+
+/// A device that becomes one of another kind is that in a later epoch only, and for each epoch it
+/// is one.
+#[test]
+fn a_device_is_of_one_kind_in_each_epoch() {
+    let next = |epoch| in_epoch(Epoch(epoch));
+    let process = start(Device::Usig, ME, LIFE);
+    let group = |epoch| Membership { epoch: Epoch(epoch), ..by_mac() };
+    let at = Position::new(View(3), 7);
+    let mut usig = UsigProcess::new(process.clone(), &group(EPOCH.epoch.0));
+    usig.create(at, &digest(1)).unwrap();
+    for again in [EPOCH, next(EPOCH.epoch.0.saturating_sub(1))] {
+        assert_eq!(process.become_in(Device::Trinx(1), again), Err(Refused::Spent));
+    }
+    let other = EpochId { group: GroupId([9; 16]), ..next(EPOCH.epoch.0 + 1) };
+    assert_eq!(process.become_in(Device::Trinx(1), other), Err(Refused::Spent), "another group");
+    assert_eq!(process.become_in(Device::Trinx(2), next(EPOCH.epoch.0 + 1)), Err(Refused::Spent));
+    assert_eq!(usig.create(at, &digest(2)), Err(Refused::Spent), "it is what it was");
+
+    let then = EPOCH.epoch.0 + 1;
+    process.become_in(Device::Trinx(1), next(then)).unwrap();
+    assert_eq!(usig.create(at, &digest(2)), Err(Refused::Unavailable), "it is no USIG now");
+    let mut counters = OrderCounter::apart_all(&process, &group(then), 1);
+    let ui = counters[0].create(at, &digest(2)).unwrap();
+    assert!(OrderCheck::new(&SECRET, &group(then)).check(MINE, &ui, &digest(2)));
+    assert_eq!(counters[0].create(at, &digest(3)), Err(Refused::Spent));
+    for epoch in [then, then - 1] {
+        assert_eq!(process.become_in(Device::Usig, next(epoch)), Err(Refused::Spent));
+    }
+    // Having gone over to a later epoch, it is in that one of the kind that it was.
+    counters[0].begin_epoch(&group(then + 1)).unwrap();
+    assert_eq!(process.become_in(Device::Usig, next(then + 1)), Err(Refused::Spent));
+    process.become_in(Device::Usig, next(then + 2)).unwrap();
+    let mut usig = UsigProcess::new(process.clone(), &group(then + 2));
+    usig.create(at, &digest(3)).unwrap();
+    assert_eq!(usig.create(at, &digest(4)), Err(Refused::Spent));
+
+    let of_two = start(Device::Trinx(2), ME, LIFE);
+    assert_eq!(of_two.become_in(Device::Usig, next(then)), Err(Refused::Unavailable));
 }
