@@ -289,7 +289,7 @@ fn switch_to(next: &mut Configuration, switch: &Switch<'_>) -> Result<(), Cannot
     if next.lane.pillars > 1 {
         return Err(CannotAlter::Pillars);
     }
-    let found = |name| protocols::find(name).filter(|it| protocols::can_be_switched_to(it));
+    let found = |name| protocols::find(name).filter(|it| it.can_be_switched_to());
     let Some(entry) = found(switch.protocol) else {
         let known = protocols::names().filter(|name| found(name).is_some());
         let known = known.collect::<Vec<_>>().join(", ");

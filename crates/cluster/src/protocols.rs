@@ -3,7 +3,6 @@
 use pentarchy_core::configuration::Configuration;
 use pentarchy_core::limits::{PILLARS_MAX, REPLICAS_MAX};
 use pentarchy_core::membership::PillarConfig;
-use pentarchy_core::protocol::Authority;
 use pentarchy_protocols::{Descriptor, PROTOCOLS, Status};
 
 /// What to say to whoever chooses a protocol that has not proved itself yet, whole or in pillars.
@@ -68,13 +67,6 @@ pub fn in_lane(name: &str, lane: PillarConfig) -> Option<&'static Descriptor> {
 pub fn of(stated: &Configuration) -> Option<&'static Descriptor> {
     let entry = in_lane(&stated.protocol, stated.lane);
     entry.filter(|entry| entry.rules.facts() == stated.facts)
-}
-
-/// Whether a running group can come to order by this protocol: its clients do not go by keys of the
-/// members in their own files, and its members alone decide how an epoch ends.
-#[must_use]
-pub fn can_be_switched_to(entry: &Descriptor) -> bool {
-    entry.is_for_users() && !entry.rules.speculative && entry.rules.authority == Authority::Members
 }
 
 /// Whether the order of this protocol can be split like this.

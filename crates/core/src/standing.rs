@@ -34,6 +34,14 @@ impl Wire for Standing {
     }
 }
 
+impl Standing {
+    /// The last configuration of which it says that it has begun, if it says that of any.
+    #[must_use]
+    pub fn begun(&self) -> Option<u64> {
+        self.links.last().and_then(|link| link.next.as_ref()).map(|next| next.number)
+    }
+}
+
 /// Of each replica the last configuration of which it said that it has begun. Whoever follows a
 /// group goes by it: answers that replicas give in two configurations do not count together, since
 /// each may tolerate other faults and ask for another number of equal answers. A replica says that
@@ -50,9 +58,9 @@ impl Begun {
 
     /// A replica says how the group stands.
     pub fn heard(&mut self, from: ReplicaId, standing: &Standing) {
-        let last = standing.links.last().and_then(|link| link.next.as_ref());
-        if let (Some(next), Some(begun)) = (last, self.0.get_mut(usize::from(from.0))) {
-            *begun = next.number;
+        let known = self.0.get_mut(usize::from(from.0));
+        if let (Some(begun), Some(known)) = (standing.begun(), known) {
+            *known = begun;
         }
     }
 

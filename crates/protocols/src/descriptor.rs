@@ -11,7 +11,7 @@ use pentarchy_core::forge::{IsSettled, MakeForger};
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::ports::client::ClientCore;
 use pentarchy_core::ports::replica::{Input, Output};
-use pentarchy_core::protocol::{BadRecord, Protocol, Rules, Setup, Timeouts};
+use pentarchy_core::protocol::{Authority, BadRecord, Protocol, Rules, Setup, Timeouts};
 use pentarchy_core::quorum::Quorums;
 use pentarchy_core::wire::{Malformed, Wire as _};
 
@@ -138,6 +138,21 @@ impl Descriptor {
     #[must_use]
     pub const fn is_for_users(&self) -> bool {
         matches!(self.status, Status::Stable | Status::Young) && !self.rules.pillars
+    }
+
+    /// Whether a running group can come to order by this protocol: its clients do not go by keys of
+    /// the members in their own files, and its members alone decide how an epoch ends.
+    #[must_use]
+    pub fn can_be_switched_to(&self) -> bool {
+        let Rules { speculative, authority, .. } = self.rules;
+        self.is_for_users() && !speculative && authority == Authority::Members
+    }
+
+    /// The protocols to which a running group of this one can switch.
+    pub fn switches_to(&'static self) -> impl Iterator<Item = &'static Self> {
+        let can = self.can_be_switched_to();
+        let others = crate::PROTOCOLS.iter().copied().filter(|it| it.can_be_switched_to());
+        others.filter(move |it| can && it.rules.name != self.rules.name)
     }
 
     /// How many letters of a seeded bug's name say that it is looked for in this protocol; none if

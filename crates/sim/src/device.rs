@@ -39,6 +39,8 @@ pub struct SimDevice {
     /// Of its epoch. A simulated group begins with none.
     configuration: Digest,
     crypto: Arc<Crypto>,
+    /// As what it counts, in its epoch.
+    kind: Counter,
     last: Position,
     committed: Position,
     /// The last index in each view; one that is not bound to views looks at nothing else.
@@ -64,11 +66,13 @@ impl SimDevice {
     /// A fresh device of another life.
     #[must_use]
     pub fn reborn(replica: ReplicaId, incarnation: Incarnation, crypto: Arc<Crypto>) -> Self {
-        let start = crypto.counter().start();
+        let kind = crypto.counter();
+        let start = kind.start();
         Self {
             by: Certifier { replica, instance: Instance::FIRST, incarnation, epoch: Epoch(0) },
             configuration: crypto.configuration(),
             crypto,
+            kind,
             last: start,
             committed: start,
             in_view: BTreeMap::new(),
@@ -122,8 +126,8 @@ impl SimDevice {
 
     /// How it counts.
     #[must_use]
-    pub fn counter(&self) -> Counter {
-        self.crypto.counter()
+    pub const fn counter(&self) -> Counter {
+        self.kind
     }
 
     /// Where it stands: the last position and the last commitment.
@@ -144,7 +148,7 @@ impl SimDevice {
     /// The same device, but it lies if `fault` is [`DeviceFault::RollBack`].
     #[must_use]
     pub fn with(self, fault: DeviceFault) -> Self {
-        let start = self.crypto.counter().start();
+        let start = self.kind.start();
         let earlier = (fault == DeviceFault::RollBack).then(|| vec![(start, start)]);
         Self { earlier, ..self }
     }
@@ -170,7 +174,10 @@ impl SimDevice {
             return if same { Ok(()) } else { Err(Refused::Spent) };
         }
         (self.by.epoch, self.configuration) = (epoch, configuration);
-        let start = self.crypto.counter().start();
+        if let Some(stated) = &membership.stated {
+            self.kind = stated.facts.counter.unwrap_or_default();
+        }
+        let start = self.kind.start();
         (self.last, self.committed) = (start, start);
         if let Some(earlier) = &mut self.earlier {
             *earlier = vec![(start, start)];
@@ -224,7 +231,7 @@ impl SimDevice {
     }
 
     fn take_over(&mut self, memory: &Memory) -> Result<(), Refused> {
-        if self.last != self.crypto.counter().start() {
+        if self.last != self.kind.start() {
             return Err(Refused::Spent);
         }
         (self.last, self.committed) = (memory.last, memory.committed);

@@ -2,13 +2,14 @@
 //! it is made of sockets and threads.
 
 use crate::crypto::{Crypto, Keys};
-use crate::factories::{ClientSetup, StartClient};
+use crate::factories::{ClientSetup, Factories};
 use crate::packet::{member_at, place_of};
+use pentarchy_core::Bytes;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Millis, ReplicaId};
 use pentarchy_core::membership::Membership;
+use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Event};
-use pentarchy_core::standing::{Begun, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ const ASK_MS: u64 = 1_000;
 pub struct Following<'a> {
     crypto: Arc<Crypto>,
     membership: Arc<Membership>,
-    start: &'a StartClient<'a>,
+    factories: Factories<'a>,
     setup: ClientSetup,
     /// What the core was asked and has not answered, by number.
     asked: BTreeMap<u64, Event>,
@@ -27,7 +28,11 @@ pub struct Following<'a> {
     /// The application was told all events up to this number, or that they are lost.
     told: u64,
     ask_at: Millis,
-    begun: Begun,
+    /// How much later than it hears that the group has changed the client goes on with it.
+    late_ms: u64,
+    /// What it has heard meanwhile, and until when it goes on as before.
+    heard: Vec<(Option<ReplicaId>, Bytes)>,
+    until: Option<Millis>,
 }
 
 impl<'a> Following<'a> {
@@ -35,23 +40,57 @@ impl<'a> Following<'a> {
     pub fn new(
         crypto: Arc<Crypto>,
         membership: Arc<Membership>,
-        start: &'a StartClient<'a>,
+        factories: Factories<'a>,
         setup: ClientSetup,
     ) -> Self {
         let (asked, given_up) = (BTreeMap::new(), BTreeSet::new());
-        let begun = Begun::new(membership.n());
-        let (told, ask_at) = (0, Millis(0));
-        Self { crypto, membership, start, setup, asked, given_up, told, ask_at, begun }
+        let (told, ask_at, late_ms, heard, until) = (0, Millis(0), 0, Vec::new(), None);
+        Self {
+            crypto,
+            membership,
+            factories,
+            setup,
+            asked,
+            given_up,
+            told,
+            ask_at,
+            late_ms,
+            heard,
+            until,
+        }
     }
 
-    /// A replica says how the group stands.
-    pub fn heard(&mut self, from: ReplicaId, standing: &Standing) {
-        self.begun.heard(from, standing);
+    /// The same, so much later.
+    #[must_use]
+    pub fn late(self, late_ms: u64) -> Self {
+        Self { late_ms, ..self }
     }
 
-    /// Whether a replica is in a configuration to which the client has not come.
-    pub fn is_ahead(&self, replica: ReplicaId) -> bool {
-        self.begun.is_ahead(replica, self.number())
+    /// A replica says how the group stands. Whether the client acts on it later, and not now.
+    pub fn defers(&mut self, from: Option<ReplicaId>, standing: &Bytes) -> bool {
+        if self.late_ms > 0 {
+            self.heard.push((from, standing.clone()));
+        }
+        self.late_ms > 0
+    }
+
+    /// What was deferred until now; if there is more, when to ask again.
+    pub fn deferred(&mut self, now: Millis) -> (Vec<(Option<ReplicaId>, Bytes)>, Option<Millis>) {
+        if self.heard.is_empty() {
+            return (Vec::new(), None);
+        }
+        let until = *self.until.get_or_insert(Millis(now.0 + self.late_ms));
+        if now < until {
+            return (Vec::new(), Some(until));
+        }
+        self.until = None;
+        (std::mem::take(&mut self.heard), None)
+    }
+
+    /// Whether a configuration has begun to which the client has not come. What replicas say in it
+    /// is not for this client yet.
+    pub fn is_behind(&self, begun: u64) -> bool {
+        begun > self.number() && !mutant!("standing.counts-who-is-ahead")
     }
 
     /// The number of the configuration.
@@ -128,7 +167,7 @@ impl<'a> Following<'a> {
     }
 
     /// Follows proofs of how configurations ended. Gives a core for the group to which they lead;
-    /// none if they prove nothing new, or lead to the same replicas. `next` is the lowest number
+    /// none if they prove nothing new, or lead to the same replicas, which order by the same protocol. `next` is the lowest number
     /// that the client has not given out.
     pub fn follow(&mut self, links: &[Proof], next: u64) -> Option<Box<dyn ClientCore>> {
         let mut led = self.membership.clone();
@@ -144,14 +183,19 @@ impl<'a> Following<'a> {
             led = Arc::new(link.successor(&led));
         }
         let ids = |it: &Membership| it.members.iter().map(|member| member.id).collect::<Vec<_>>();
-        let are_others = ids(&led) != ids(&self.membership);
+        let name = |it: &Membership| self.factories.of(it).rules.name;
+        let is_other = ids(&led) != ids(&self.membership) || name(&led) != name(&self.membership);
         self.membership = led;
-        are_others.then(|| {
-            self.begun = Begun::new(self.membership.n());
+        is_other.then(|| {
             let lowest = self.asked.keys().next().copied();
             let start_floor = lowest.unwrap_or(next);
             let (n, f) = (self.membership.n(), self.membership.f);
-            (self.start)(ClientSetup { n, f, start_floor, ..self.setup })
+            (self.factories.of(&self.membership).client)(ClientSetup {
+                n,
+                f,
+                start_floor,
+                ..self.setup
+            })
         })
     }
 }

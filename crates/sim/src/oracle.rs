@@ -101,7 +101,7 @@ impl Oracle {
         };
         let drifted_ms = options.heal_at / 1_000 * options.drift_ppm / 1_000_000;
         let slack_ms = options.skew_ms + drifted_ms + 1;
-        let counters = CounterUniqueness::of(crypto.counter());
+        let counters = CounterUniqueness::default();
         let liars = options.byzantine.iter().map(|(id, _)| member_id(*id)).collect();
         let mut validity = Validity::new(crypto);
         options.byzantine.iter().for_each(|(id, _)| validity.trusts(member_id(*id)));
@@ -143,11 +143,12 @@ impl Oracle {
         }
     }
 
-    /// Takes from the protocol what replicas must have sent before one of them decides.
-    pub fn judge_by(&mut self, justification: Justification, rules: &Rules) {
-        self.justified.judge_by(justification);
-        self.promises.judge_by(justification.to_be_shown);
-        self.reads.judge_by(justification.to_be_shown, rules);
+    /// Takes from the protocol of an epoch what replicas must have sent before one of them decides.
+    pub fn judge_by(&mut self, epoch: Epoch, justification: Justification, rules: &Rules) {
+        self.counters.judge_by(epoch, rules.device());
+        self.justified.judge_by(epoch, justification);
+        self.promises.judge_by(epoch, justification.to_be_shown);
+        self.reads.judge_by(epoch, justification.to_be_shown, rules);
     }
 
     /// A replica did something. Of faulty ones only the device is believed.

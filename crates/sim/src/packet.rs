@@ -52,8 +52,10 @@ pub enum Packet {
     Transfer(Bytes),
     /// A [`pentarchy_core::ports::client::ToReplica`].
     ToReplica(Bytes),
-    /// A [`pentarchy_core::ports::client::ToClient`].
-    ToClient(Bytes),
+    /// A [`pentarchy_core::ports::client::ToClient`], and the number of the configuration in which
+    /// the replica was when it sent that. A channel keeps its order, and a replica says what has
+    /// begun before it says anything in it, so whoever hears the message knows.
+    ToClient(u64, Bytes),
     /// A [`pentarchy_core::epochs::Message`].
     Epochs(Bytes),
     /// A question of a replica that goes on from its disk, or an answer to one.
@@ -91,7 +93,7 @@ impl Packet {
             Self::Transfer(_) => to.u8(TRANSFER),
             Self::Epochs(_) => to.u8(EPOCHS),
             Self::Resuming(_) => to.u8(RESUMING),
-            Self::ToReplica(_) | Self::ToClient(_) => return None,
+            Self::ToReplica(_) | Self::ToClient(..) => return None,
         }
         to.array(self.bytes());
         Some(to.into_bytes())
@@ -106,7 +108,7 @@ impl Packet {
             | Self::Epochs(bytes)
             | Self::Resuming(bytes)
             | Self::ToReplica(bytes)
-            | Self::ToClient(bytes) => bytes,
+            | Self::ToClient(_, bytes) => bytes,
         }
     }
 
@@ -119,7 +121,7 @@ impl Packet {
             Self::Resuming(_) => Self::Resuming(bytes),
             Self::Transfer(_) => Self::Transfer(bytes),
             Self::ToReplica(_) => Self::ToReplica(bytes),
-            Self::ToClient(_) => Self::ToClient(bytes),
+            Self::ToClient(begun, _) => Self::ToClient(*begun, bytes),
         }
     }
 
@@ -130,7 +132,7 @@ impl Packet {
             Self::Protocol(..) => 1,
             Self::Transfer(_) => 2,
             Self::ToReplica(_) => 3,
-            Self::ToClient(_) => 4,
+            Self::ToClient(..) => 4,
             Self::Epochs(_) => 5,
             Self::Resuming(_) => 6,
         }

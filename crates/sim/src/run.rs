@@ -12,7 +12,9 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use crate::factories::{ClientSetup, Factories, StartClient, StartReplica, StartService};
+pub use crate::factories::{
+    ClientSetup, Factories, ProtocolParts, StartClient, StartReplica, StartService,
+};
 pub use crate::summary::{FINDINGS, Summary};
 
 /// A world in which a property does not hold.

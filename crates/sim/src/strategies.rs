@@ -130,6 +130,7 @@ pub fn play(strategy: &Strategy, factories: &Factories<'_>) -> Played {
             floods_ppm: 0,
             gives_up_ppm: 0,
             judged_percent: 0,
+            follow_late_ms: 0,
         },
         byzantine: if habits.is_empty() { Vec::new() } else { vec![(ReplicaId(0), habits)] },
         ..drawn

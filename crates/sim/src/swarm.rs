@@ -28,6 +28,7 @@ mod refreshes;
 mod replacements;
 mod rifts;
 mod small;
+mod switches;
 pub mod text;
 
 pub use disturbance::{Disturbance, Failure, Target};
@@ -222,7 +223,9 @@ impl Options {
             options.draw_late(&mut Rng::new(services.next_u64().rotate_left(59)));
         }
         if config.faults && !config.hostile_only && !rules.pillars && !rules.speculative {
-            options.draw_replacements(&mut Rng::new(services.next_u64().rotate_left(61)));
+            let seed = services.next_u64();
+            options.draw_replacements(&mut Rng::new(seed.rotate_left(61)));
+            options.draw_switches(&mut Rng::new(seed.rotate_left(13)));
         }
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.
@@ -424,6 +427,13 @@ impl Options {
     pub fn joiners(&self) -> usize {
         let replaces = |(_, it): &&(Micros, Disturbance)| matches!(it, Disturbance::Replace(_));
         self.disturbances.iter().filter(replaces).count()
+    }
+
+    /// Whether clients have to follow the group.
+    #[must_use]
+    pub fn has_to_follow(&self) -> bool {
+        let switches = |(_, it): &(Micros, Disturbance)| matches!(it, Disturbance::Switch(_));
+        self.joiners() > 0 || self.disturbances.iter().any(switches)
     }
 
     fn twins(&self) -> impl Iterator<Item = ReplicaId> {
@@ -684,6 +694,7 @@ fn draw_workload(rng: &mut Rng) -> WorkloadOptions {
         floods_ppm: *rng.pick(&[0, 0, 50_000]),
         gives_up_ppm: 0,
         judged_percent: 0,
+        follow_late_ms: 0,
     }
 }
 

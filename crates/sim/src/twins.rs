@@ -169,6 +169,7 @@ impl Schedule {
                 floods_ppm: 0,
                 gives_up_ppm: 0,
                 judged_percent: 0,
+                follow_late_ms: 0,
             },
             byzantine: vec![(self.copied, vec![Behaviour::Twin])],
             disturbances: (0..).zip(&self.rounds).map(partition).collect(),

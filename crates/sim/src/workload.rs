@@ -1,7 +1,7 @@
 //! One simulated client: the core that is under test, and an application that keeps it busy.
 
 use crate::crypto::Crypto;
-use crate::factories::{ClientSetup, StartClient};
+use crate::factories::{ClientSetup, Factories};
 use crate::following::Following;
 use crate::packet::{Address, Packet};
 use crate::rng::Rng;
@@ -43,6 +43,9 @@ pub struct WorkloadOptions {
     /// Of a hundred operations, of how many the application judges the replies itself, where the
     /// client core lets it.
     pub judged_percent: u32,
+    /// Milliseconds between the moment at which every other client hears that the group has changed
+    /// and that at which it goes on with it.
+    pub follow_late_ms: u64,
 }
 
 impl WorkloadOptions {
@@ -168,10 +171,11 @@ impl<'a> ClientNode<'a> {
     pub fn follow(
         &mut self,
         first: Arc<Membership>,
-        start: &'a StartClient<'a>,
-        setup: ClientSetup,
+        (factories, setup): (Factories<'a>, ClientSetup),
+        late_ms: u64,
     ) {
-        self.following = Some(Following::new(self.crypto.clone(), first, start, setup));
+        let following = Following::new(self.crypto.clone(), first, factories, setup);
+        self.following = Some(following.late(late_ms));
     }
 
     /// Who it is.
@@ -270,12 +274,12 @@ impl<'a> ClientNode<'a> {
 
     /// A packet came.
     pub fn on_packet(&mut self, from: ReplicaId, packet: &Packet, out: &mut Vec<ClientAct>) {
-        let Packet::ToClient(bytes) = packet else { return };
+        let Packet::ToClient(begun, bytes) = packet else { return };
         match (ToClient::from_bytes(bytes), self.replica_at(from)) {
             (Ok(ToClient::Standing(standing)), from) if self.following.is_some() => {
                 self.on_standing(from, &standing, out);
             }
-            (Ok(_), Some(from)) if self.following.as_ref().is_some_and(|it| it.is_ahead(from)) => {}
+            (Ok(_), Some(_)) if self.following.as_ref().is_some_and(|it| it.is_behind(*begun)) => {}
             (Ok(message), Some(from)) => self.step(Event::Message { from, message }, out),
             _ => {}
         }
@@ -291,10 +295,24 @@ impl<'a> ClientNode<'a> {
     fn on_standing(&mut self, from: Option<ReplicaId>, bytes: &Bytes, out: &mut Vec<ClientAct>) {
         let Some(following) = &mut self.following else { return };
         let Ok(standing) = Standing::from_bytes(bytes) else { return };
-        from.into_iter().for_each(|from| following.heard(from, &standing));
+        if !following.defers(from, bytes) {
+            self.follow_to(from, &standing, out);
+        }
+    }
+
+    /// Goes on as a replica said, if it proves that.
+    fn follow_to(
+        &mut self,
+        from: Option<ReplicaId>,
+        standing: &Standing,
+        out: &mut Vec<ClientAct>,
+    ) {
+        let Some(following) = &mut self.following else { return };
         let Some(core) = following.follow(&standing.links, self.next_number) else {
             // What it proved may begin behind what this client knows.
-            if let Some(from) = from.filter(|from| following.is_ahead(*from)) {
+            if let Some(from) =
+                from.filter(|_| standing.begun().is_some_and(|it| following.is_behind(it)))
+            {
                 let ask = ToReplica::Standing { from: following.number() };
                 self.send([from].into_iter().collect(), &ask, out);
             }
@@ -309,6 +327,18 @@ impl<'a> ClientNode<'a> {
             self.step(Event::Connected(replica), out);
         }
         outstanding.into_iter().for_each(|event| self.step(event, out));
+    }
+
+    /// Goes on as replicas said some time ago.
+    fn follow_late(&mut self, now: Millis, out: &mut Vec<ClientAct>) {
+        let Some(following) = &mut self.following else { return };
+        let (heard, again) = following.deferred(now);
+        out.extend(again.map(ClientAct::WakeAt));
+        for (from, bytes) in heard {
+            if let Ok(standing) = Standing::from_bytes(&bytes) {
+                self.follow_to(from, &standing, out);
+            }
+        }
     }
 
     /// Asks all replicas whether the group has changed, if it is time to.
@@ -342,6 +372,7 @@ impl<'a> ClientNode<'a> {
 
     /// All that had arrived was delivered.
     pub fn on_round(&mut self, now: Millis, out: &mut Vec<ClientAct>) {
+        self.follow_late(now, out);
         self.ask_how_it_stands(now, out);
         self.step(Event::Round { now }, out);
     }

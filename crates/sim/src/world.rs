@@ -300,7 +300,8 @@ impl<'a> World<'a> {
         world.add_replicas();
         let correct = world.replicas.iter().find(|replica| replica.adversary.is_none());
         if let Some(correct) = correct {
-            world.oracle.judge_by(correct.node.core().justification(), &factories.rules);
+            let justification = correct.node.core().justification();
+            world.oracle.judge_by(first.epoch, justification, &factories.rules);
         }
         world.add_clients(&crypto, &ids, factories);
         world.add_hostile(&crypto, &ids);
@@ -437,8 +438,10 @@ impl<'a> World<'a> {
             let work = (self.options.workload.clone(), requests_each);
             let who = (correct.clone(), index);
             let mut node = ClientNode::new(who, core, crypto.clone(), work, rng);
-            if self.options.joiners() > 0 {
-                node.follow(self.membership.clone(), self.factories.client, setup);
+            if self.options.has_to_follow() {
+                // What one client writes early, others may look for late.
+                let late_ms = if index % 2 == 0 { 0 } else { self.options.workload.follow_late_ms };
+                node.follow(self.membership.clone(), (self.factories, setup), late_ms);
             }
             node.listen(&mut self.client_acts);
             for replica in 0..n as u16 {

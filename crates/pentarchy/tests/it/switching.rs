@@ -4,7 +4,7 @@ use crate::durable::status;
 use crate::members::{Stops, count, increment, service};
 use crate::support::{Cluster, PATIENCE, eventually, port_arguments, run, stderr, stdout, text};
 use pentarchy::administration::{Administrator, Alteration, Switch, alter};
-use pentarchy::{Client, LocalCluster, RequestMode, protocols};
+use pentarchy::{Client, LocalCluster, RequestMode};
 use pentarchy_core::quorum::Count;
 use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES, PROTOCOLS};
 use serde_json::Value;
@@ -98,9 +98,8 @@ fn goes_through(all: &[&Descriptor], mode: RequestMode, data: Option<&Path>) {
 fn a_group_switches_to_each_protocol_and_back() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let first = EXAMPLES.signed;
-    let others = PROTOCOLS.iter().copied().filter(|entry| protocols::can_be_switched_to(entry));
-    let others =
-        others.filter(|entry| !entry.rules.pillars && entry.rules.name != first.rules.name);
+    let others = PROTOCOLS.iter().copied().filter(|entry| entry.can_be_switched_to());
+    let others = others.filter(|entry| entry.rules.name != first.rules.name);
     let mut all: Vec<&Descriptor> = others.collect();
     assert!(all.len() > 3, "there is something to switch to");
     all.insert(0, first);
@@ -111,10 +110,7 @@ fn a_group_switches_to_each_protocol_and_back() {
 #[test]
 fn a_group_whose_clients_have_sessions_switches() {
     let of_pairs = |entry: &&Descriptor| {
-        protocols::can_be_switched_to(entry)
-            && !entry.rules.pillars
-            && entry.rules.trusts_devices()
-            && entry.rules.replicas(1) == 3
+        entry.can_be_switched_to() && entry.rules.trusts_devices() && entry.rules.replicas(1) == 3
     };
     let mut all: Vec<&Descriptor> = PROTOCOLS.iter().copied().filter(of_pairs).collect();
     let first = all[0];
@@ -137,7 +133,7 @@ fn members_stay_with_their_protocol_if_they_cannot_switch() {
     };
     let unknown = refusal("nothing");
     assert!(unknown.starts_with("no protocol \"nothing\" to switch to; there are: "), "{unknown}");
-    for entry in PROTOCOLS.iter().filter(|entry| !protocols::can_be_switched_to(entry)) {
+    for entry in PROTOCOLS.iter().filter(|entry| !entry.can_be_switched_to()) {
         let name = entry.rules.name;
         assert_eq!(refusal(name), unknown.replace("nothing", name));
     }
@@ -162,8 +158,7 @@ fn reconfigure(cluster: &Cluster, words: &[&str]) -> (Value, Option<i32>) {
 #[test]
 fn an_operator_has_a_group_switch_and_switch_back() {
     let is_other = |entry: &&&Descriptor| {
-        protocols::can_be_switched_to(entry)
-            && !entry.rules.pillars
+        entry.can_be_switched_to()
             && entry.rules.counter.is_some_and(|counter| Some(counter) != DEFAULT.rules.counter)
             && entry.rules.replicas(1) == DEFAULT.rules.replicas(1)
     };

@@ -27,6 +27,7 @@ mod slow;
 mod stalls;
 mod strategies;
 mod swarm;
+mod switches;
 mod telling;
 mod toy;
 mod traces;

@@ -17,8 +17,8 @@ use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::real_devices::Compared;
 use pentarchy_sim::rng::Rng;
 use pentarchy_sim::run::{
-    ClientSetup, FINDINGS, Factories, StartClient, Summary, Violation, run_many, run_options,
-    run_seed, watch_seed,
+    ClientSetup, FINDINGS, Factories, ProtocolParts, StartClient, Summary, Violation, run_many,
+    run_options, run_seed, watch_seed,
 };
 use pentarchy_sim::swarm::{Disturbance, Options, SimConfig, Target};
 use pentarchy_sim::twins::{group, rounds_max, run_schedules, schedules};
@@ -32,12 +32,22 @@ pub fn factories(protocol: &str) -> Factories<'static> {
 }
 
 pub fn factories_of(entry: &'static Descriptor) -> Factories<'static> {
-    let client: &'static StartClient<'static> = Box::leak(Box::new(move |setup: ClientSetup| {
-        let ClientSetup { client, n, f, timeouts, start_floor } = setup;
-        let (group, seed) = (Quorums { n, f }, Some(u64::from(client.0[0])));
-        (entry.client)(ClientStart { client, group, timeouts, start_floor, seed })
-    }));
-    Factories::new(entry.rules, &entry.start, client).with_forger(entry.forger)
+    let client = |entry: &'static Descriptor| -> &'static StartClient<'static> {
+        Box::leak(Box::new(move |setup: ClientSetup| {
+            let ClientSetup { client, n, f, timeouts, start_floor } = setup;
+            let (group, seed) = (Quorums { n, f }, Some(u64::from(client.0[0])));
+            (entry.client)(ClientStart { client, group, timeouts, start_floor, seed })
+        }))
+    };
+    let parts = |entry: &'static Descriptor| ProtocolParts {
+        rules: entry.rules,
+        replica: &entry.start,
+        client: client(entry),
+    };
+    let others: Vec<_> = entry.switches_to().map(parts).collect();
+    Factories::new(entry.rules, &entry.start, client(entry))
+        .with_forger(entry.forger)
+        .with_others(Vec::leak(others))
 }
 
 /// A number from the environment, decimal or hexadecimal.

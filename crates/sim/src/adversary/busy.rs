@@ -14,7 +14,7 @@ impl Busy {
         match ToReplica::from_bytes(bytes) {
             Ok(ToReplica::Request(envelope)) => {
                 let number = envelope.requests.first()?.number;
-                Some(Packet::ToClient(ToClient::Busy { number }.to_bytes()))
+                Some(Packet::ToClient(0, ToClient::Busy { number }.to_bytes()))
             }
             _ => None,
         }

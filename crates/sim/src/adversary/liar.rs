@@ -12,7 +12,7 @@ impl Adversary for Liar {
     fn on_send(&mut self, to: Address, packet: Packet, rng: &mut Rng, out: &mut Vec<Departure>) {
         let packet = match ToClient::from_bytes(packet.bytes()) {
             Ok(truth) if matches!(to, Address::Client(_)) => {
-                Packet::ToClient(lie(truth, rng).to_bytes())
+                Packet::ToClient(0, lie(truth, rng).to_bytes())
             }
             _ => packet,
         };

@@ -54,7 +54,8 @@ impl Adversary for Mislead {
                 }
                 let values = known.and_then(|key| self.values.get(&key).cloned());
                 for result in values.unwrap_or_else(|| VecDeque::from([result])) {
-                    let packet = Packet::ToClient(ToClient::Answer { number, result }.to_bytes());
+                    let answer = ToClient::Answer { number, result };
+                    let packet = Packet::ToClient(0, answer.to_bytes());
                     let after = rng.below(SPREAD_US);
                     out.push(Departure { after, to, packet });
                 }

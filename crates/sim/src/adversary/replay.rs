@@ -44,7 +44,7 @@ impl Adversary for Replay {
                 }
                 packet => packet,
             };
-            let for_client = matches!(packet, Packet::ToClient(_));
+            let for_client = matches!(packet, Packet::ToClient(..));
             if for_client == matches!(to, Address::Client(_)) {
                 out.push(Departure { after: rng.below(100_000), to, packet });
             }

@@ -93,7 +93,7 @@ fn the_liar_never_tells_a_client_the_truth() {
     let replies = vec![Reply { number: 4, outcome: Outcome::Done(Bytes::from_static(b"true")) }];
     let truth = ToClient::Replies { view: View(0), replies: replies.clone() };
     for _ in 0..20 {
-        let out = sends(&mut Liar, CLIENT, &Packet::ToClient(truth.to_bytes()));
+        let out = sends(&mut Liar, CLIENT, &Packet::ToClient(0, truth.to_bytes()));
         if let Ok(ToClient::Replies { replies: told, .. }) =
             ToClient::from_bytes(out[0].packet.bytes())
         {

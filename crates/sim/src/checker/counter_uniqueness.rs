@@ -16,17 +16,17 @@ type Device = (ReplicaId, Instance, Incarnation, Epoch);
 /// What each device certified.
 #[derive(Default)]
 pub struct CounterUniqueness {
-    counter: Counter,
+    /// As what devices count in each epoch.
+    kinds: BTreeMap<Epoch, Counter>,
     /// Statements, and what was named as the last commitment with them.
     certified: BTreeMap<(Device, Position), (Digest, Position)>,
     last: BTreeMap<Device, (Position, Position)>,
 }
 
 impl CounterUniqueness {
-    /// Of devices that count like this.
-    #[must_use]
-    pub fn of(counter: Counter) -> Self {
-        Self { counter, ..Self::default() }
+    /// In this epoch devices count like this. In others they count like a USIG.
+    pub fn judge_by(&mut self, epoch: Epoch, counter: Counter) {
+        self.kinds.insert(epoch, counter);
     }
 
     /// A device gave an identifier to a statement.
@@ -48,13 +48,15 @@ impl CounterUniqueness {
             }
             return names(replica, ui, *named);
         }
-        let start = self.counter.start();
+        let kind = self.kinds.range(..=epoch).next_back().map(|(_, kind)| *kind);
+        let kind = kind.unwrap_or_default();
+        let start = kind.start();
         let (last, committed) = self.last.get(&device).copied().unwrap_or((start, start));
         if position <= last {
             let detail = format!("{replica} certifies {position:?} after {last:?}");
             return Err(Broken::new(PROPERTY, detail));
         }
-        names(replica, ui, self.counter.names(position, last, committed))?;
+        names(replica, ui, kind.names(position, last, committed))?;
         let commits = position.index >= Position::COMMITMENT;
         let committed = if commits { position } else { committed };
         self.last.insert(device, (position, committed));

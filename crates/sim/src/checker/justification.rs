@@ -25,7 +25,8 @@ type Subject = (Epoch, Slot, &'static str, u8, View);
 
 /// See the [module](self).
 pub struct Justified {
-    rules: Justification,
+    /// By epoch.
+    rules: BTreeMap<Epoch, Justification>,
     n: usize,
     f: usize,
     /// How many replicas are faulty.
@@ -46,7 +47,7 @@ impl Justified {
         let (n, f) = (membership.n(), membership.f);
         let all = (0..n as u16).map(ReplicaId);
         Self {
-            rules: Justification::NONE,
+            rules: BTreeMap::new(),
             n,
             f,
             faulty,
@@ -57,9 +58,15 @@ impl Justified {
         }
     }
 
-    /// Takes from the protocol what replicas must have sent before one of them decides.
-    pub const fn judge_by(&mut self, rules: Justification) {
-        self.rules = rules;
+    /// Takes from the protocol of an epoch what replicas must have sent before one of them decides.
+    pub fn judge_by(&mut self, epoch: Epoch, rules: Justification) {
+        self.rules.insert(epoch, rules);
+    }
+
+    /// By what a replica is judged.
+    fn rules(&self, replica: ReplicaId) -> Justification {
+        let rules = self.epochs.get(&replica).and_then(|epoch| self.rules.get(epoch));
+        rules.copied().unwrap_or(Justification::NONE)
     }
 
     /// A correct replica is in an epoch from now on.
@@ -78,9 +85,10 @@ impl Justified {
     /// # Errors
     /// If one speaks for others who have not said what it claims.
     pub fn said(&mut self, replica: ReplicaId, ballots: &[Ballot]) -> Verdict {
+        let rules = self.rules(replica);
         for ballot in ballots {
             self.cast(replica, ballot);
-            for (kind, grounds) in self.rules.of_ballot {
+            for (kind, grounds) in rules.of_ballot {
                 let Ballot { view, slot, pillar, content, .. } = *ballot;
                 if *kind == ballot.kind
                     && self.voters(replica, slot, grounds.kind, (pillar, view), content)
@@ -107,7 +115,7 @@ impl Justified {
     pub fn finalized(&self, replica: ReplicaId, slot: Slot, batch: Digest) -> Verdict {
         let Some(base) = self.base(replica) else { return Ok(()) };
         let (pillar, row) = self.place(base, slot);
-        let grounds = self.rules.of_final;
+        let grounds = self.rules(replica).of_final;
         let good = |it: &Grounds| self.proves(replica, it, (pillar, row), batch);
         if grounds.is_empty() || grounds.iter().any(good) {
             return Ok(());
@@ -127,7 +135,7 @@ impl Justified {
             self.most(replica, Slot(0), grounds.kind, (pillar, view)) >= self.needed(grounds)
         };
         let pillars = 0..self.pillars as u8;
-        let all = self.rules.of_view;
+        let all = self.rules(replica).of_view;
         if pillars.into_iter().any(|pillar| all.iter().all(|grounds| enough(pillar, grounds))) {
             return Ok(());
         }
@@ -148,7 +156,7 @@ impl Justified {
                 self.voters(replica, row, grounds.kind, about, state) >= self.needed(grounds)
             })
         };
-        let grounds = self.rules.of_stable;
+        let grounds = self.rules(replica).of_stable;
         if grounds.is_empty() || grounds.iter().any(vouched) {
             return Ok(());
         }
@@ -306,7 +314,7 @@ mod tests {
 
     fn group(faulty: usize) -> Justified {
         let mut checker = Justified::new(&crate::world::membership(1, 3, 1), faulty);
-        checker.judge_by(RULES);
+        checker.judge_by(Epoch(0), RULES);
         checker
     }
 
@@ -333,7 +341,7 @@ mod tests {
         let mut checker = Justified::new(&crate::world::membership(1, 5, 2), 0);
         let cumulative = Grounds { kind: "commit", voters: majority, reach: Reach::Cumulative };
         let of_final: &[Grounds] = Box::leak(Box::new([cumulative]));
-        checker.judge_by(Justification { of_final, ..RULES });
+        checker.judge_by(Epoch(0), Justification { of_final, ..RULES });
         let to = |slot, view| [Ballot::of_slot("commit", View(view), Slot(slot), A)];
         checker.said(R0, &to(5, 1)).unwrap();
         checker.said(ReplicaId(2), &to(7, 1)).unwrap();

@@ -26,15 +26,15 @@ type Made = BTreeMap<(u8, Slot), (View, Digest)>;
 /// What each correct replica has promised in its present life, in one epoch.
 #[derive(Default)]
 pub struct Promises {
-    /// Which ballots are promises.
-    kind: Option<&'static str>,
+    /// Which ballots are promises in each epoch.
+    kinds: BTreeMap<Epoch, &'static str>,
     made: BTreeMap<ReplicaId, (Epoch, Made)>,
 }
 
 impl Promises {
-    /// Takes from the protocol which ballots have to be shown.
-    pub const fn judge_by(&mut self, kind: Option<&'static str>) {
-        self.kind = kind;
+    /// Takes from the protocol of an epoch which ballots have to be shown.
+    pub fn judge_by(&mut self, epoch: Epoch, kind: Option<&'static str>) {
+        self.kinds.extend(kind.map(|kind| (epoch, kind)));
     }
 
     /// A correct replica sent a message.
@@ -47,8 +47,8 @@ impl Promises {
         ballots: &[Ballot],
         shows: Option<&Shown>,
     ) -> Verdict {
-        let Some(kind) = self.kind else { return Ok(()) };
-        let (_, made) = self.made.entry(replica).or_default();
+        let (epoch, made) = self.made.entry(replica).or_default();
+        let Some(kind) = self.kinds.get(epoch).copied() else { return Ok(()) };
         if let Some(shown) = shows {
             if kind == ANSWER {
                 forget_void(made, shown);
@@ -138,7 +138,7 @@ mod tests {
 
     fn committed(ballots: &[Ballot]) -> Promises {
         let mut checker = Promises::default();
-        checker.judge_by(Some("commit"));
+        checker.judge_by(Epoch(0), Some("commit"));
         checker.said(ME, ballots, None).unwrap();
         checker
     }
@@ -165,7 +165,7 @@ mod tests {
     fn an_answer_that_rests_on_what_a_checkpoint_contradicts_is_void() {
         let answered = |slots: &[(u64, u64, Digest)]| {
             let mut checker = Promises::default();
-            checker.judge_by(Some(ANSWER));
+            checker.judge_by(Epoch(0), Some(ANSWER));
             for (view, slot, history) in slots {
                 let ballot = Ballot::of_slot(ANSWER, View(*view), Slot(*slot), *history);
                 checker.said(ME, &[ballot], None).unwrap();

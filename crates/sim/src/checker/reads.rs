@@ -20,17 +20,17 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::protocol::Rules;
 use pentarchy_core::quorum::ReadRule;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the property.
 pub const PROPERTY: &str = "reads";
 
 /// What each replica has said that its answers must not miss.
 pub struct Reads {
-    /// The votes after which a slot counts; none if all replicas answer a query.
-    kind: Option<&'static str>,
-    /// Replicas execute before agreement.
-    speculative: bool,
+    /// The votes after which a slot counts, by epoch; none if all replicas answer a query.
+    kinds: BTreeMap<Epoch, &'static str>,
+    /// Epochs in which replicas execute before agreement.
+    speculative: BTreeSet<Epoch>,
     pillars: u64,
     bases: BTreeMap<Epoch, Slot>,
     said: BTreeMap<ReplicaId, Said>,
@@ -57,25 +57,26 @@ impl Reads {
     #[must_use]
     pub fn new(first: &Membership) -> Self {
         Self {
-            kind: None,
-            speculative: false,
+            kinds: BTreeMap::new(),
+            speculative: BTreeSet::new(),
             pillars: u64::from(first.lane.pillars.max(1)),
             bases: BTreeMap::from([(first.epoch, first.base.slot)]),
             said: BTreeMap::new(),
         }
     }
 
-    /// Takes from the protocol which votes commit, how many answer a query, and whether it executes
-    /// before agreement.
-    pub fn judge_by(&mut self, kind: Option<&'static str>, rules: &Rules) {
-        self.kind = kind.filter(|_| rules.reads != ReadRule::All);
-        self.speculative = rules.speculative;
+    /// Takes from the protocol of an epoch which votes commit, how many answer a query, and whether
+    /// it executes before agreement.
+    pub fn judge_by(&mut self, epoch: Epoch, kind: Option<&'static str>, rules: &Rules) {
+        let kind = kind.filter(|_| rules.reads != ReadRule::All);
+        self.kinds.extend(kind.map(|kind| (epoch, kind)));
+        self.speculative.extend(rules.speculative.then_some(epoch));
     }
 
     /// A correct replica sent a message.
     pub fn said(&mut self, replica: ReplicaId, ballots: &[Ballot]) {
-        let Some(kind) = self.kind else { return };
         let said = self.said.entry(replica).or_default();
+        let Some(kind) = self.kinds.get(&said.epoch).copied() else { return };
         let Some(base) = self.bases.get(&said.epoch) else { return };
         for ballot in ballots.iter().filter(|ballot| ballot.kind == kind) {
             let slot = slot_of(*base, self.pillars, (ballot.pillar, ballot.slot));
@@ -146,7 +147,7 @@ impl Reads {
     pub fn resumed(&mut self, replica: ReplicaId, epoch: Epoch, view: View) {
         let said = self.said.entry(replica).or_default();
         let base = self.bases.get(&epoch).copied().unwrap_or_default();
-        let told = if self.speculative { base } else { said.told };
+        let told = if self.speculative.contains(&epoch) { base } else { said.told };
         *said = match said.epoch == epoch {
             true => Said { epoch, told, view, told_open: said.told_open, ..Said::default() },
             false => Said { epoch, told: base, view, ..Said::default() },
@@ -182,7 +183,7 @@ mod tests {
         first.lane.pillars = pillars;
         let mut checker = Reads::new(&first);
         let reads = if n > 3 { ReadRule::AllButFaulty } else { ReadRule::All };
-        checker.judge_by(Some("commit"), &Rules { reads, ..Naive::<CORRECT>::RULES });
+        checker.judge_by(Epoch(0), Some("commit"), &Rules { reads, ..Naive::<CORRECT>::RULES });
         checker
     }
 
@@ -253,7 +254,7 @@ mod tests {
     fn a_final_slot_may_be_on_the_disks_of_others_when_a_replica_crashes() {
         let mut checker = checker(3, 1);
         let rules = Rules { speculative: true, reads: ReadRule::All, ..Naive::<CORRECT>::RULES };
-        checker.judge_by(Some("commit"), &rules);
+        checker.judge_by(Epoch(0), Some("commit"), &rules);
         let place = Place { view: View(2), slot: Slot(6), history: Digest::default() };
         checker.told(ME, Slot(8), None);
         checker.told(ME, Slot(6), Some(place));

@@ -300,7 +300,7 @@ impl Replica {
             Act::Send { to: Address::Replica(to), packet: Packet::Protocol(_, wire) } => {
                 outcome.sent.push((ReplicaSet::from_iter([to]), wire));
             }
-            Act::Send { to: Address::Client(client), packet: Packet::ToClient(wire) } => {
+            Act::Send { to: Address::Client(client), packet: Packet::ToClient(_, wire) } => {
                 self.tell(client, &wire);
             }
             // States are handed over in one step.

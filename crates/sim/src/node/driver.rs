@@ -321,7 +321,8 @@ impl Driver for SimDriver<'_> {
         {
             let supports = self.watch.informed.tell(client, message);
             self.out.extend(supports.map(Act::Saw));
-            let packet = Packet::ToClient(message.to_bytes());
+            let begun = self.watch.membership.stated.as_ref().map_or(0, |stated| stated.number);
+            let packet = Packet::ToClient(begun, message.to_bytes());
             self.out.push(Act::Send { to: Address::Client(index), packet });
         }
         true

@@ -100,6 +100,8 @@ pub enum Disturbance {
     /// Administrators want another machine in the place of a member. Which, and how they go about
     /// it, this number says.
     Replace(u64),
+    /// Administrators want another protocol. Which, and how they go about it, this number says.
+    Switch(u64),
 }
 
 impl Disturbance {
@@ -125,6 +127,7 @@ impl Disturbance {
             Self::ClockJump(..) => "clock_jump",
             Self::Refresh(_) => "refresh",
             Self::Replace(_) => "replace",
+            Self::Switch(_) => "switch",
         }
     }
 
@@ -144,7 +147,8 @@ impl Disturbance {
             | Self::Partition { .. }
             | Self::Blackout { .. }
             | Self::Refresh(_)
-            | Self::Replace(_) => None,
+            | Self::Replace(_)
+            | Self::Switch(_) => None,
         }
     }
 
@@ -163,7 +167,8 @@ impl Disturbance {
             | Self::CounterDies(_)
             | Self::ClockJump(..)
             | Self::Refresh(_)
-            | Self::Replace(_) => None,
+            | Self::Replace(_)
+            | Self::Switch(_) => None,
         }
     }
 }

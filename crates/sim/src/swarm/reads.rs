@@ -69,6 +69,7 @@ impl Options {
             floods_ppm: 0,
             gives_up_ppm: 0,
             judged_percent: 0,
+            follow_late_ms: 0,
         };
         // Who writes waits for slow links.
         self.heal_at = (self.think_us + 4_000) * self.requests_each;

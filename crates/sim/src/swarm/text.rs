@@ -133,6 +133,7 @@ const FIELDS: &[Field] = &[
     field!("floods_ppm", 0..=PPM, workload.floods_ppm),
     field!("gives_up_ppm", 0..=PPM, workload.gives_up_ppm),
     field!("judged_percent", 0..=100, workload.judged_percent),
+    field!("follow_late_ms", 0..=10_000, workload.follow_late_ms),
     field!("heal_at_us", 0..=HOUR_US, heal_at),
     field!("liveness_timeouts", 0..=100_000, liveness_timeouts),
     field!("pillars", 1..=PILLARS_MAX as u64, pillars),
@@ -240,6 +241,7 @@ impl Options {
                 floods_ppm: 0,
                 gives_up_ppm: 0,
                 judged_percent: 0,
+                follow_late_ms: 0,
             },
             byzantine: Vec::new(),
             disturbances: Vec::new(),
@@ -330,7 +332,9 @@ pub(crate) fn disturbance_text(disturbance: Disturbance) -> String {
         Disturbance::Partition { parts, lasts } => {
             format!("{name}({},{lasts})", parts_text(parts))
         }
-        Disturbance::Refresh(way) | Disturbance::Replace(way) => format!("{name}({way})"),
+        Disturbance::Refresh(way) | Disturbance::Replace(way) | Disturbance::Switch(way) => {
+            format!("{name}({way})")
+        }
         Disturbance::ClockJump(target, ms) => format!("{name}({},{ms})", target_text(target)),
     }
 }
@@ -616,6 +620,7 @@ impl<'a> Call<'a> {
             "clock_jump" => (Disturbance::ClockJump(self.target()?, self.number(1, 600_000)?), 2),
             "refresh" => (Disturbance::Refresh(self.number(0, WAYS_MAX)?), 1),
             "replace" => (Disturbance::Replace(self.number(0, WAYS_MAX)?), 1),
+            "switch" => (Disturbance::Switch(self.number(0, WAYS_MAX)?), 1),
             name => return Err(format!("no disturbance {name:?}: see docs/testing.md")),
         };
         self.ends(count).map(|()| disturbance)

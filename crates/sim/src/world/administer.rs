@@ -110,6 +110,27 @@ impl World<'_> {
         }
     }
 
+    /// Administrators want another of the protocols that this group could have.
+    pub(super) fn switch(&mut self, way: u64) {
+        let mut rng = Rng::new(way.rotate_left(29) ^ self.seed ^ self.now);
+        let all = self.factories.all().map(|it| it.rules);
+        // Administrators know whether they have to trust all members not to lie.
+        let lies = !self.options.byzantine.is_empty();
+        let all: Vec<Rules> = all.filter(|it| it.fault_model.lies() || !lies).collect();
+        self.change(way, |next| {
+            let named = |rules: &Rules| Configuration {
+                protocol: rules.name.to_owned(),
+                facts: rules.facts(),
+                ..next.clone()
+            };
+            let others = all.iter().filter(|rules| rules.name != next.protocol).map(named);
+            let others: Vec<_> = others.filter(|it| it.check().is_ok()).collect();
+            if !others.is_empty() {
+                *next = rng.pick(&others).clone();
+            }
+        });
+    }
+
     /// Administrators want another configuration. Now and then too few of them do, or they think
     /// better of it, or give it so little time that it may expire.
     fn change(&mut self, way: u64, alter: impl FnOnce(&mut Configuration)) {

@@ -159,7 +159,7 @@ impl World<'_> {
     /// A hostile client is told something.
     fn hostile_arrive(&mut self, index: usize, packet: &Packet) {
         // Nobody else is there but administrators, who go by what they see of the group.
-        if let Packet::ToClient(bytes) = packet
+        if let Packet::ToClient(_, bytes) = packet
             && let Ok(message) = ToClient::from_bytes(bytes)
             && let Some(hostile) = self.hostile.get_mut(index)
         {

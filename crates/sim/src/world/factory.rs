@@ -7,6 +7,7 @@ use crate::packet::member_at;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::change::Change;
+use pentarchy_core::configuration::Configuration;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
@@ -32,8 +33,8 @@ pub struct SimFactory<'f> {
 }
 
 impl EpochFactory for SimFactory<'_> {
-    fn rules(&self, _: &Membership) -> Rules {
-        self.factories.rules
+    fn rules(&self, membership: &Membership) -> Rules {
+        self.factories.of(membership).rules
     }
 
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
@@ -49,8 +50,13 @@ impl EpochFactory for SimFactory<'_> {
         effects: &mut Vec<CoreEffect>,
     ) -> Box<dyn ReplicaCore> {
         let me = membership.index_of(member_at(self.id)).expect("it has a place");
-        let (membership, tuning) = (membership.clone(), self.tuning);
-        (self.factories.replica)(Setup { me, membership, fetch, memory, tuning }, effects)
+        let (start, tuning) = (self.factories.of(membership).replica, self.tuning);
+        start(Setup { me, membership: membership.clone(), fetch, memory, tuning }, effects)
+    }
+
+    fn can_switch_to(&mut self, next: &Configuration) -> bool {
+        let is_it = |it: &Rules| it.name == next.protocol && it.facts() == next.facts;
+        self.factories.all().any(|it| is_it(&it.rules))
     }
 
     fn prepare(&mut self, change: &Change, _: &Digest) -> Option<Prepared> {

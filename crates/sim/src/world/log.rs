@@ -213,7 +213,7 @@ impl World<'_> {
                 own.unwrap_or_else(|| format!("relays {text}"))
             }
             (Packet::ToReplica(wire), _) => describe_request(wire),
-            (Packet::ToClient(wire), _) => describe_answer(wire),
+            (Packet::ToClient(_, wire), _) => describe_answer(wire),
             (Packet::Transfer(wire), _) => format!("state transfer, {} bytes", wire.len()),
             (Packet::Epochs(wire), _) => format!("about epochs, {} bytes", wire.len()),
             (Packet::Resuming(wire), _) => format!("about a restart, {} bytes", wire.len()),

@@ -308,6 +308,9 @@ impl World<'_> {
             seen => {
                 if let Observation::Began(membership) = &seen {
                     self.replicas[index].members = membership.clone();
+                    let justification = self.replicas[index].node.core().justification();
+                    let rules = self.factories.of(membership).rules;
+                    self.oracle.judge_by(membership.epoch, justification, &rules);
                 }
                 return self.oracle.saw(id, faulty, &seen, self.now, &mut self.audit);
             }

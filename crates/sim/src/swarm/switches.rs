@@ -1,0 +1,83 @@
+//! Worlds in which administrators have the group switch to other protocols while it runs.
+
+use super::refreshes::{AS_IT_SHOULD_BE, WAYS_MAX};
+use super::{Disturbance, Options, Target};
+use crate::crypto::Means;
+use crate::device::DeviceFault;
+use crate::rng::Rng;
+use crate::time::Micros;
+use pentarchy_core::ids::ReplicaId;
+
+/// Of how many worlds, in percent.
+const WORLDS_PERCENT: u32 = 10;
+
+/// A change takes two seconds if a member does not become ready.
+const EACH: Micros = 2_500_000;
+
+impl Options {
+    /// Has administrators switch protocols, once or a few times, whatever else goes wrong but a
+    /// slow network. From a stream of its own, so that all other worlds stay as they are.
+    pub(super) fn draw_switches(&mut self, rng: &mut Rng) {
+        let is_slow = self.network.latency_us >= self.timeouts.request_ms * 1_000 / 8;
+        let is_other = self.twins().next().is_some() || is_slow || self.heal_at == 0;
+        let is_told_apart = self.means == Means::Macs || self.device != DeviceFault::None;
+        let is_kept = self.hearing > 0 || self.late_checkpoints > 0 || self.joiners() > 0;
+        let may = !(is_other || is_told_apart || is_kept || self.f == 0);
+        if !may || !rng.percent(WORLDS_PERCENT) {
+            return;
+        }
+        self.has_administrators = true;
+        self.has_real_devices = false;
+        // Clients that read all the time what others write are soon done.
+        if self.workload.values > 0 && rng.percent(70) {
+            self.workload.follow_late_ms = *rng.pick(&[0, 200, 2_000]);
+            self.draw_laggards(rng);
+            for at in [rng.below(20_000), rng.range(50_000, 150_000)] {
+                self.disturbances.push((at, Disturbance::Switch(AS_IT_SHOULD_BE)));
+            }
+            return;
+        }
+        self.workload.follow_late_ms = *rng.pick(&[0, 0, 30, 200, 1_000]);
+        let count = rng.range(1, 3);
+        self.heal_at = self.heal_at.max(count * EACH);
+        // Agreed time, for which a configuration waits, passes only while clients want something.
+        self.think_us = self.think_us.max(self.heal_at / self.requests_each);
+        for number in 0..count {
+            let at = number * EACH + rng.below(EACH / 2);
+            self.disturbances.push((at, Disturbance::Switch(rng.range(0, WAYS_MAX))));
+            let target = Target::Replica(ReplicaId(rng.below(self.n as u64) as u16));
+            let then = at + rng.below(1_500_000);
+            match rng.below(4) {
+                0 => {
+                    let lasts = rng.range(500_000, EACH);
+                    let isolate =
+                        Disturbance::Isolate { target, hears: false, clients: true, lasts };
+                    self.disturbances.push((then, isolate));
+                }
+                1 => {
+                    let restart = Disturbance::Restart(target, rng.range(1, 800_000));
+                    self.disturbances.push((then, restart));
+                }
+                2 => self.disturbances.push((then, Disturbance::Crash(target))),
+                _ => {}
+            }
+        }
+    }
+
+    /// Has two correct replicas at least hear late what others say, if there are so many: then a
+    /// faulty one and they can say together what is over.
+    fn draw_laggards(&mut self, rng: &mut Rng) {
+        let lag = |options: &Self| {
+            let late = |id: &ReplicaId| options.network.hears_late_us(*id) > 0;
+            let faulty = |id: &ReplicaId| options.byzantine.iter().any(|(liar, _)| liar == id);
+            (0..options.n as u16).map(ReplicaId).filter(|id| late(id) && !faulty(id)).count()
+        };
+        self.network.slow_link_us = self.network.slow_link_us.max(2_000);
+        for _ in 0..20 {
+            if lag(self) >= 2 {
+                return;
+            }
+            self.network.slow_links = rng.range(1, 1_000_000);
+        }
+    }
+}
