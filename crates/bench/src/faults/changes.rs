@@ -27,16 +27,23 @@ enum Kind {
     Refresh,
     /// A new machine takes a member's place.
     Replace,
+    /// The group orders by another protocol.
+    Switch,
+    /// It orders by the first one again.
+    SwitchBack,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Nothing, Self::Refresh, Self::Replace];
+    const ALL: [Self; 5] =
+        [Self::Nothing, Self::Refresh, Self::Replace, Self::Switch, Self::SwitchBack];
 
     const fn words(self) -> &'static str {
         match self {
             Self::Nothing => "nothing changes",
             Self::Refresh => "members get new keys",
             Self::Replace => "a new machine takes a member's place",
+            Self::Switch => "the group switches to another protocol",
+            Self::SwitchBack => "the group switches back",
         }
     }
 }
@@ -55,6 +62,8 @@ struct Run {
 struct Seen {
     /// Whether machines can join such a group.
     takes_machines: bool,
+    /// The protocol to which it switched, if there is one that its members can run.
+    switched_to: Option<String>,
     runs: Vec<Run>,
 }
 
@@ -77,7 +86,7 @@ pub fn run(args: &ChangesArgs, interrupt: &Interrupt) -> Outcome {
     let load = Load { clients: args.load.clients, outstanding: args.load.outstanding, counters: 1 };
     let mut group = ChangingGroup::start(&args.group, args.durability.into(), args.runs)?;
     let counters = Counters::start(&group.config, load)?;
-    let mut seen = Seen { takes_machines: true, runs: Vec::new() };
+    let mut seen = Seen { takes_machines: true, switched_to: None, runs: Vec::new() };
     let result = change_often(args, &mut group, &counters.record, &mut seen, interrupt);
     let verdict = counters.finish();
     let report = Changes {
@@ -111,9 +120,14 @@ fn change_often(
                 Kind::Nothing => None,
                 Kind::Refresh => Some(group.refreshed()?),
                 Kind::Replace => group.replaced()?,
+                Kind::Switch | Kind::SwitchBack => group.switched()?,
             };
-            if kind == Kind::Replace && change.is_none() {
-                seen.takes_machines = false;
+            match (kind, &change) {
+                (Kind::Replace, None) => seen.takes_machines = false,
+                (Kind::Switch, Some(change)) => seen.switched_to = Some(change.protocol()),
+                _ => {}
+            }
+            if kind != Kind::Nothing && change.is_none() {
                 continue;
             }
             interrupt.sleep(SETTLE)?;
@@ -149,6 +163,10 @@ fn conclude(report: &Changes) {
     }
     if !seen.takes_machines {
         say(&format!("no machine can join: the trusted devices of {protocol} share a secret"));
+    }
+    match &seen.switched_to {
+        Some(other) => say(&format!("the other protocol is {other}")),
+        None => say("there is no other protocol to which these members can switch"),
     }
     say(&verdict.sentence());
 }

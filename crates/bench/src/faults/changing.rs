@@ -4,18 +4,22 @@ use crate::files::temporary_folder;
 use crate::group::text;
 use crate::interrupt::Interrupt;
 use pentarchy_cluster::KeyPair;
-use pentarchy_cluster::administration::{Administrator, Alteration, CannotAlter, alter, refresh};
+use pentarchy_cluster::administration::{
+    Administrator, Alteration, CannotAlter, Switch, alter, refresh,
+};
 use pentarchy_cluster::chain_file;
 use pentarchy_cluster::config::{ClusterConfig, Durability};
 use pentarchy_cluster::following::Follower;
 use pentarchy_cluster::generate::{GroupOptions, NewCluster, NewMember, administrator_key_name};
 use pentarchy_cluster::node::StartError;
+use pentarchy_cluster::protocols;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::folder::Part;
 use pentarchy_console::options::GroupArgs;
 use pentarchy_console::supervisor::{Supervisor, last_line, take_ports};
 use pentarchy_core::change::{Change, Shown};
 use pentarchy_io::ports::Taken;
+use pentarchy_protocols::Descriptor;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -36,11 +40,20 @@ const LOOK: Duration = Duration::from_millis(5);
 /// A change that is prepared: all is there that it needs.
 pub struct Prepared(Change);
 
+impl Prepared {
+    /// By which protocol the group is to order.
+    pub fn protocol(&self) -> String {
+        self.0.next.protocol.clone()
+    }
+}
+
 /// Replica processes, of which others take the places, and their administrator. They are stopped
 /// when it is dropped.
 pub struct ChangingGroup {
     /// What clients must know of the group, as it was before its last change.
     pub config: ClusterConfig,
+    /// The protocol with which it began.
+    first: String,
     administrator: Administrator,
     // In this order: the processes end before their ports are given back and their folder removed.
     supervisor: Supervisor,
@@ -65,7 +78,9 @@ impl ChangingGroup {
             .map_err(|error| Failure::Internal(error.to_string()))?;
         let supervisor = Supervisor::default();
         let config = cluster.config;
-        let mut group = Self { config, administrator, supervisor, ports, started: 0, folder };
+        let first = config.protocol.clone();
+        let mut group =
+            Self { config, first, administrator, supervisor, ports, started: 0, folder };
         for id in 0..n {
             let keys = group.folder.path().join(format!("replica-{id}"));
             group.start_replica(&keys, &["--id", &id.to_string()])?;
@@ -91,6 +106,28 @@ impl ChangingGroup {
         };
         self.started += 1;
         self.supervisor.start(part, keys.join("replica.log"), &[&files[..], which].concat())
+    }
+
+    /// The change after which the group orders by another protocol that withstands the same, or by
+    /// the first one, if it orders by another. None if these members can run no other.
+    pub fn switched(&self) -> Outcome<Option<Prepared>> {
+        let shown = self.show()?;
+        let Some(first) = protocols::find(&self.first) else { return Ok(None) };
+        let is_like = |it: &&Descriptor| {
+            let (one, other) = (&it.rules, &first.rules);
+            // New machines lack the secret that devices share.
+            (one.fault_model, one.counter.is_some()) == (other.fault_model, other.counter.is_some())
+        };
+        let others: Vec<_> = match shown.configuration.protocol == self.first {
+            true => first.switches_to().filter(is_like).collect(),
+            false => vec![first],
+        };
+        let changes = others.iter().filter_map(|other| {
+            let session_key = self.config.session_key;
+            let switch = Some(Switch { protocol: other.rules.name, session_key });
+            alter(&shown, &Alteration { switch, ..Alteration::default() }, EXPIRES).ok()
+        });
+        Ok(changes.map(Prepared).next())
     }
 
     fn next_address(&self) -> Outcome<String> {

@@ -52,6 +52,8 @@ fn changes_measures_keys_and_machines_also_when_nobody_is_left_who_began() {
         let runs = runs.parse().expect("a number");
         let replaced = if kinds == 3 { runs } else { 0 };
         assert_eq!([of("nothing"), of("refresh"), of("replace")], [runs, runs, replaced], "{json}");
+        assert_eq!([of("switch"), of("switch-back")], [runs, runs], "{json}");
+        assert_ne!(json["switched_to"], protocol.rules.name);
     }
 }
 
