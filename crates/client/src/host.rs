@@ -44,6 +44,9 @@ const PROBE_REST_MS: u64 = 5_000;
 /// replica is asked again since it is in a later epoch.
 const JUDGE_MS: u64 = 100;
 
+/// How often that time is doubled while the client cannot go where the group is.
+const STRAYS_MAX: u32 = 5;
+
 /// Milliseconds between two questions to all replicas whether it has.
 const ASK_MS: u64 = 10_000;
 
@@ -69,6 +72,8 @@ pub struct Host {
     proofs: BTreeMap<ReplicaId, Vec<Proof>>,
     /// Who is ahead of this client.
     begun: Begun,
+    /// How often in a row the client could not go where replicas that are ahead of it are.
+    strays: u32,
     /// None are judged before this time: each costs far more to judge than to send.
     judge_at: u64,
     /// When the client asks all replicas again whether the group has changed: it may have missed
@@ -176,6 +181,7 @@ impl Host {
             asked: (0..members).map(|_| Vec::new()).collect(),
             tried: ReplicaSet::EMPTY,
             begun: Begun::new(members),
+            strays: 0,
             epochs: vec![(Epoch(0), 0); members],
             doubts: false,
             probe_at: 0,
@@ -266,12 +272,13 @@ impl Host {
             let (question, answer) = match said {
                 Said::ToCore(message) if is_ahead => return early.push((from, message)),
                 Said::ToCore(message) => return desk.step(Event::Message { from, message }),
+                Said::Begun(number) => return begun.heard(from, number),
                 Said::Status(json) => (Question::Status, json),
                 Said::Standing(standing, bytes) => {
                     if is_later(standing.epoch, &mut epochs[place], now_ms) {
                         arrived.insert(from);
                     }
-                    begun.heard(from, &standing);
+                    standing.begun().into_iter().for_each(|number| begun.heard(from, number));
                     if let (Some(proofs), false) = (&mut proofs, standing.links.is_empty()) {
                         proofs.insert(from, standing.links);
                     }
@@ -303,7 +310,7 @@ impl Host {
     /// group has changed. If their proofs lead to other replicas, goes on with these, and says so.
     fn follow(&mut self, opened: ReplicaSet, now_ms: u64) -> bool {
         let Some(follows) = &mut self.follows else { return false };
-        let mut asked = opened;
+        let (from, mut asked) = (follows.number(), opened);
         if now_ms >= self.ask_at {
             self.ask_at = now_ms + ASK_MS;
             asked = (0..self.asked.len() as u16).map(ReplicaId).collect();
@@ -316,8 +323,13 @@ impl Host {
                     return true;
                 }
             }
-            // What they proved may begin behind what this client knows.
-            self.begun.ahead(follows.number()).for_each(|replica| _ = asked.insert(replica));
+            // What they proved may begin behind what this client knows, or the client cannot find
+            // the next members yet.
+            let number = follows.number();
+            self.begun.ahead(number).for_each(|replica| _ = asked.insert(replica));
+            let is_astray = number == from && self.begun.ahead(number).next().is_some();
+            self.strays = if is_astray { self.strays + 1 } else { 0 };
+            self.judge_at = now_ms + (JUDGE_MS << self.strays.min(STRAYS_MAX));
         }
         for replica in asked.iter() {
             self.links.send(replica, &ToReplica::Standing { from: follows.number() });
@@ -543,6 +555,7 @@ struct Heard {
 enum Said {
     Status(Bytes),
     Standing(Standing, Bytes),
+    Begun(u64),
     ToCore(ToClient),
 }
 
@@ -555,6 +568,7 @@ impl Said {
                 Ok(standing) => return Some(Self::Standing(standing, bytes)),
                 Err(_) => debug!(replica = from.0, "malformed standing"),
             },
+            Ok(ToClient::Begun(number)) => return Some(Self::Begun(number)),
             Ok(message) => return Some(Self::ToCore(message)),
             Err(_) => debug!(replica = from.0, "malformed message"),
         }

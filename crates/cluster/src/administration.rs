@@ -210,7 +210,8 @@ pub enum CannotAlter {
     /// Nobody could give the new members' devices what they need.
     #[error(
         "the trusted devices of {0} share a secret, which this version cannot bring to a new \
-         member or renew when one leaves: the members of this group stay"
+         member, or renew when one leaves or has left: a group with such devices keeps the members \
+         with which it was begun"
     )]
     SharedSecret(String),
     /// Those that stay may all be faulty.
@@ -232,6 +233,12 @@ pub enum CannotAlter {
         /// What there is.
         known: String,
     },
+    /// Clients check what members say by keys in their own files.
+    #[error(
+        "clients of {0} check what replicas sign or seal by the keys of their own cluster.toml, \
+         which do not change with the group: it keeps its protocol"
+    )]
+    KnownKeys(String),
     /// The order of the group is split.
     #[error("the order of this group is split into pillars: it keeps its protocol")]
     Pillars,
@@ -242,7 +249,8 @@ pub enum CannotAlter {
     Bad(BadConfiguration),
 }
 
-/// The change after which others are members, or they order by another protocol. Those that join have to be ready for it.
+/// The change after which others are members, or they order by another protocol. Those that join
+/// have to be ready for it.
 ///
 /// # Errors
 /// [`CannotAlter`]
@@ -272,7 +280,10 @@ pub fn alter(
     if let Some(switch) = &wanted.switch {
         switch_to(next, switch)?;
     }
-    if next.facts.counter.is_some() && next.members != shown.configuration.members {
+    // Nor may one that left have the secret, although it has no use for it before the switch.
+    let was_left = next.next_member.0 as usize != next.members.len();
+    let is_other = was_left || next.members != shown.configuration.members;
+    if next.facts.counter.is_some() && is_other {
         return Err(CannotAlter::SharedSecret(next.protocol.clone()));
     }
     next.check().map_err(CannotAlter::Bad)?;
@@ -289,6 +300,11 @@ fn switch_to(next: &mut Configuration, switch: &Switch<'_>) -> Result<(), Cannot
     if next.lane.pillars > 1 {
         return Err(CannotAlter::Pillars);
     }
+    if !next.can_rekey() {
+        return Err(CannotAlter::KnownKeys(next.protocol.clone()));
+    }
+    // Clients that signed although they need not go on to.
+    let signs = next.facts.counter.is_some() && next.requests == RequestMeans::Signature;
     let found = |name| protocols::find(name).filter(|it| it.can_be_switched_to());
     let Some(entry) = found(switch.protocol) else {
         let known = protocols::names().filter(|name| found(name).is_some());
@@ -297,7 +313,7 @@ fn switch_to(next: &mut Configuration, switch: &Switch<'_>) -> Result<(), Cannot
     };
     next.protocol = entry.rules.name.to_owned();
     next.facts = entry.rules.facts();
-    let key = switch.session_key.filter(|_| next.facts.counter.is_some());
+    let key = switch.session_key.filter(|_| next.facts.counter.is_some() && !signs);
     next.requests = key.map_or(RequestMeans::Signature, RequestMeans::Session);
     Ok(())
 }

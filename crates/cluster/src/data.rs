@@ -81,7 +81,7 @@ pub enum DataError {
     /// The group was begun with another protocol: what the log says would mean something else, or
     /// nothing.
     #[error(
-        "data folder {}: the group was begun with {found}, and cluster.toml says {asked}. Leave \
+        "data folder {}: this replica began with {found}, and cluster.toml says {asked}. Leave \
          it as it was: a running group switches by `pentarchy reconfigure --protocol {asked}`, \
          and its replicas keep that in their data folders",
         folder.display()
@@ -233,7 +233,7 @@ impl DataFolder {
         let member = &first.members[usize::from(id)];
         let device = self.path.join(DEVICE);
         if device.exists() {
-            // One that joined goes by the proofs that are here, and not by a file that can be edited.
+            // One that joined goes by the proofs that are here, and not by a file for editing.
             if config.later.is_none() {
                 self.check_protocol(&config.protocol)?;
             }
@@ -421,6 +421,6 @@ mod tests {
             assert_eq!(folder.check_protocol("this").is_ok(), is_it, "{found:?}");
         }
         let refusal = folder.check_protocol("this").expect_err("another one").to_string();
-        assert!(refusal.contains("begun with that, and"), "{refusal}");
+        assert!(refusal.contains("began with that, and"), "{refusal}");
     }
 }

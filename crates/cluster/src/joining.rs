@@ -40,7 +40,7 @@ pub enum Progress {
     Ready(u64),
     /// It has said so, and the group says why that does not count.
     Refused(String),
-    /// A change is pending that names it, and this protocol, which its program lacks.
+    /// A change is pending that names it, and needs this, which it lacks.
     Lacks(String),
     /// It is this replica of this group.
     Member(Box<ClusterConfig>, ReplicaId),
@@ -95,7 +95,13 @@ impl Joining {
         };
         let number = change.next.number;
         if protocols::of(&change.next).is_none() {
-            return Ok(Progress::Lacks(change.next.protocol.clone()));
+            let protocol = &change.next.protocol;
+            let what = format!("the protocol {protocol}: start it with the program of the members");
+            return Ok(Progress::Lacks(what));
+        }
+        if change.next.facts.counter.is_some() {
+            let what = "the secret that the members' trusted devices share".to_owned();
+            return Ok(Progress::Lacks(what));
         }
         let digest = change.digest();
         let has_said = |(said, of, at): &(Digest, Epoch, Instant)| {

@@ -84,6 +84,13 @@ pub struct Justification {
 }
 
 impl Justification {
+    /// Whether it asks for nothing.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        let Self { of_final, of_view, of_stable, of_ballot, .. } = self;
+        of_final.is_empty() && of_view.is_empty() && of_stable.is_empty() && of_ballot.is_empty()
+    }
+
     /// The simulator judges no decision.
     pub const NONE: Self =
         Self { of_final: &[], of_view: &[], of_stable: &[], of_ballot: &[], to_be_shown: None };

@@ -122,10 +122,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("trusted.restores-nothing", "the counter of production resumes as if it were fresh"),
     mutant("trusted.forgets-what-it-said", "what TrInX remembers leaves out its last certificates"),
     mutant("trusted.certifies-twice", "the USIG of production gives spent positions away again"),
-    mutant(
-        "trusted.seal-not-checked",
-        "production takes whatever seal an identifier of a USIG has",
-    ),
+    mutant("trusted.seal-not-checked", "production takes whatever seal a USIG's identifier has"),
     mutant("trusted.checks-in-its-epoch", "production checks in the epoch in which it began"),
     mutant("trusted.mac-not-checked", "production takes every trusted MAC"),
     mutant("trusted.leaves-in-silence", "leaving a view, TrInX does not name the position before"),
@@ -152,8 +149,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("roster.secret-stays", "devices keep their secret when members leave or join"),
     mutant("roster.new-ones-not-needed", "a configuration begins without its new members")
         .scheduled(),
-    mutant("standing.counts-who-is-ahead", "answers of two configurations count together")
-        .scheduled(),
+    mutant("standing.counts-who-is-ahead", "answers of two configurations count").scheduled(),
     mutant("changing.possession-not-checked", "a member need not have the key that it names"),
     mutant("changing.silent-when-counted", "a member says that it is ready only until it counts"),
     mutant("changing.forgets-what-is-not-pending", "keys for a change go when it is not pending"),

@@ -56,11 +56,10 @@ impl Begun {
         Self(alloc::vec![0; replicas])
     }
 
-    /// A replica says how the group stands.
-    pub fn heard(&mut self, from: ReplicaId, standing: &Standing) {
-        let known = self.0.get_mut(usize::from(from.0));
-        if let (Some(begun), Some(known)) = (standing.begun(), known) {
-            *known = begun;
+    /// A replica says that this configuration has begun.
+    pub fn heard(&mut self, from: ReplicaId, begun: u64) {
+        if let Some(known) = self.0.get_mut(usize::from(from.0)) {
+            *known = begun.max(*known);
         }
     }
 
@@ -69,7 +68,7 @@ impl Begun {
     #[must_use]
     pub fn is_ahead(&self, replica: ReplicaId, number: u64) -> bool {
         let begun = self.0.get(usize::from(replica.0));
-        begun.is_some_and(|begun| *begun > number) && !mutant!("standing.counts-who-is-ahead")
+        begun.is_some_and(|begun| is_behind(number, *begun))
     }
 
     /// The replicas that are ahead.
@@ -78,64 +77,26 @@ impl Begun {
     }
 }
 
+/// Whether who knows a configuration is behind one that has begun, so that what replicas answer in
+/// that one is not for it yet.
+#[must_use]
+pub fn is_behind(known: u64, begun: u64) -> bool {
+    begun > known && !mutant!("standing.counts-who-is-ahead")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::configuration::{Administrators, Configuration, Facts, RequestMeans};
-    use crate::epochs::Handover;
-    use crate::ids::{GroupId, MemberId};
-    use crate::membership::Base;
-    use crate::pillar_config::PillarConfig;
-    use crate::quorum::{Count, QuorumRule, ReadRule};
-    use crate::rules::{Authority, FaultModel, Tuning};
-    use alloc::string::String;
-
-    fn standing(number: Option<u64>) -> Standing {
-        let facts = Facts {
-            fault_model: FaultModel::Crash,
-            group_size: Count::per_fault_and_one(2),
-            quorum: QuorumRule::Majority,
-            replies: Count::per_fault_and_one(0),
-            reads: ReadRule::All,
-            pillars: false,
-            speculative: false,
-            replies_itself: false,
-            authority: Authority::Members,
-            counter: None,
-        };
-        let next = |number| Configuration {
-            group: GroupId::default(),
-            number,
-            protocol: String::new(),
-            facts,
-            f: 1,
-            lane: PillarConfig::default(),
-            tuning: Tuning::default(),
-            requests: RequestMeans::default(),
-            secret: None,
-            administrators: Administrators::default(),
-            members: Vec::new(),
-            next_member: MemberId(0),
-        };
-        let link = |number| {
-            let (epoch, base, lives) = (Epoch(number), Base::default(), Vec::new());
-            let handover = Handover { epoch, base, lives, next: None };
-            Proof { handover, next: Some(Arc::new(next(number))), signatures: Vec::new() }
-        };
-        let links = number.into_iter().map(link).collect();
-        Standing { epoch: Epoch(7), links, pending: None }
-    }
 
     #[test]
     fn who_has_begun_a_later_configuration_is_ahead() {
         let mut begun = Begun::new(3);
         assert_eq!(begun.ahead(0).count(), 0);
-        begun.heard(ReplicaId(1), &standing(Some(2)));
-        begun.heard(ReplicaId(2), &standing(None));
-        begun.heard(ReplicaId(9), &standing(Some(2)));
+        begun.heard(ReplicaId(1), 2);
+        begun.heard(ReplicaId(9), 2);
         assert!(begun.is_ahead(ReplicaId(1), 1) && !begun.is_ahead(ReplicaId(1), 2));
         assert_eq!(begun.ahead(1).collect::<Vec<_>>(), [ReplicaId(1)]);
-        begun.heard(ReplicaId(1), &standing(None));
-        assert!(begun.is_ahead(ReplicaId(1), 1), "it has nothing new to say");
+        begun.heard(ReplicaId(1), 1);
+        assert!(begun.is_ahead(ReplicaId(1), 1), "it says what it said before");
     }
 }

@@ -230,7 +230,9 @@ impl<D: Disk> Machine<'_, D> {
     pub(crate) fn tell_configuration(&self, driver: &mut impl Driver) {
         let links: Vec<_> = self.epoch_manager.epochs.links().last().cloned().into_iter().collect();
         let standing = Standing { epoch: self.epoch(), links, pending: None };
+        let Some(number) = standing.begun() else { return };
         let message = ToClient::Standing(standing.to_bytes());
+        driver.on_begun(number);
         for client in self.replies.clients() {
             driver.send_client(&client, &message);
         }

@@ -48,6 +48,8 @@ impl<D: Disk> Machine<'_, D> {
         let change = change.clone();
         let is_other = is_ordered_otherwise(&change, self.executor.membership());
         if is_other && !self.epoch_manager.factory.can_switch_to(&change.next) {
+            let again_ms = self.engine.now_ms + READY_AGAIN_MS;
+            self.said_ready = SaidReady { change: digest, again_ms, ..SaidReady::default() };
             return Ok(());
         }
         let Some(prepared) = self.epoch_manager.factory.prepare(&change, &digest) else {
@@ -170,7 +172,8 @@ fn can_follow(change: &Change, membership: &Membership, me: MemberId) -> bool {
     same.next_member = current.next_member;
     same.f = current.f;
     same.administrators.clone_from(&current.administrators);
-    if current.lane.pillars == 1 {
+    // Otherwise clients go by keys in their own files.
+    if current.lane.pillars == 1 && current.can_rekey() {
         same.protocol.clone_from(&current.protocol);
         (same.facts, same.requests) = (current.facts, current.requests);
     }
@@ -225,7 +228,11 @@ mod tests {
 
     /// Whether member 1 is ready for a change that alters this.
     fn follows(alter: impl FnOnce(&mut Configuration)) -> bool {
-        let (current, lives) = (current(), [Life::mac(Incarnation(1)); 4]);
+        follows_from(&current(), alter)
+    }
+
+    fn follows_from(current: &Configuration, alter: impl FnOnce(&mut Configuration)) -> bool {
+        let lives = [Life::mac(Incarnation(1)); 4];
         let mut next = current.clone();
         next.number += 1;
         alter(&mut next);
@@ -251,5 +258,9 @@ mod tests {
         assert!(follows(|next| next.protocol = "other".to_owned()));
         assert!(follows(|next| next.facts.replies = Count::per_fault_and_one(0)));
         assert!(!follows(|next| next.tuning.batch_requests += 1));
+        let speculates =
+            Configuration { facts: Facts { speculative: true, ..current().facts }, ..current() };
+        let is_followed = |alter: fn(&mut Configuration)| follows_from(&speculates, alter);
+        assert!(is_followed(|_| {}) && !is_followed(|next| next.facts.speculative = false));
     }
 }

@@ -68,6 +68,13 @@ pub trait Driver {
     /// then the message is lost. A message to a client that is not connected is lost, too.
     fn send_client(&mut self, client: &ClientId, message: &ToClient) -> bool;
 
+    /// The configuration of this number has begun. Each client is told that
+    /// ([`ToClient::Begun`]) before anything else that is sent to it from now on, also one that
+    /// connects later.
+    fn on_begun(&mut self, number: u64) {
+        let _ = number;
+    }
+
     /// Tells something to the authority outside that ends this group's epochs. It may be lost. Of a
     /// group whose members end them themselves nothing is told.
     fn tell_authority(&mut self, message: ToAuthority) {

@@ -251,6 +251,7 @@ impl<'f, D: Disk> Machine<'f, D> {
         if !std::mem::replace(&mut self.has_started, true) {
             let pillars = self.membership().lane.pillars;
             info!(protocol = self.protocol(), pillars, "started");
+            self.tell_configuration(driver);
             self.start(driver)?;
         }
         self.ask_before_resuming(driver)?;

@@ -65,6 +65,9 @@ impl Driver for SocketDriver {
         let Some(token) = self.network.clients.token(client) else { return true };
         self.network.send_client(token, self.now_ms, message)
     }
+    fn on_begun(&mut self, number: u64) {
+        self.network.begun = number;
+    }
     fn hang_up(&mut self, client: &ClientId, why: HangUp) {
         if let Some(token) = self.network.clients.token(client) {
             self.network.close(token, self.now_ms, why.text());

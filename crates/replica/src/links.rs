@@ -44,6 +44,8 @@ pub struct Link {
     paused_until_ms: u64,
     /// The client's queue was full, and is not tried again before the round is over.
     pub is_full: bool,
+    /// The last configuration of which the client was told that it has begun.
+    pub told: u64,
     /// Bytes that waited for a client after the last flush.
     backlog: usize,
     /// Bytes that the client took since then.
@@ -122,6 +124,7 @@ impl Links {
             pause_ms: 0,
             paused_until_ms: 0,
             is_full: false,
+            told: 0,
             backlog: 0,
             drained: 0,
             kept_up_ms: 0,

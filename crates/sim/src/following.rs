@@ -8,8 +8,8 @@ use pentarchy_core::Bytes;
 use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{Millis, ReplicaId};
 use pentarchy_core::membership::Membership;
-use pentarchy_core::mutant;
 use pentarchy_core::ports::client::{ClientCore, Event};
+use pentarchy_core::standing::is_behind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl<'a> Following<'a> {
     /// Whether a configuration has begun to which the client has not come. What replicas say in it
     /// is not for this client yet.
     pub fn is_behind(&self, begun: u64) -> bool {
-        begun > self.number() && !mutant!("standing.counts-who-is-ahead")
+        is_behind(self.number(), begun)
     }
 
     /// The number of the configuration.
@@ -167,8 +167,8 @@ impl<'a> Following<'a> {
     }
 
     /// Follows proofs of how configurations ended. Gives a core for the group to which they lead;
-    /// none if they prove nothing new, or lead to the same replicas, which order by the same protocol. `next` is the lowest number
-    /// that the client has not given out.
+    /// none if they prove nothing new, or lead to the same replicas, which order by the same
+    /// protocol. `next` is the lowest number that the client has not given out.
     pub fn follow(&mut self, links: &[Proof], next: u64) -> Option<Box<dyn ClientCore>> {
         let mut led = self.membership.clone();
         for link in links {

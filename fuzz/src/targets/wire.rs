@@ -96,7 +96,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
                 }
                 seeds.push(of(1, &wire));
             }
-            Packet::ToClient(wire) => seeds.push(of(2, &wire)),
+            Packet::ToClient(_, wire) => seeds.push(of(2, &wire)),
             // Only machines read it.
             Packet::Resuming(_) => {}
             Packet::Transfer(wire) => {

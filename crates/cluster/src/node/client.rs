@@ -1,7 +1,7 @@
 //! From a [`ClusterConfig`] and a key to a client.
 
-use super::{StartError, addresses};
-use crate::config::ClusterConfig;
+use super::{StartError, resolve};
+use crate::config::{ClusterConfig, ReplicaEntry};
 use crate::protocols;
 use pentarchy_client::{Client, ClientConfig, Follows, NextGroup};
 use pentarchy_core::epochs::Proof;
@@ -13,7 +13,9 @@ use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_crypto::verifier::RequestMode;
 use pentarchy_protocols::ClientStart;
+use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tracing::warn;
 
@@ -63,7 +65,8 @@ fn config_of(
     mode: Option<RequestMode>,
 ) -> Result<ClientConfig, StartError> {
     let can_change = !config.administrators.keys.is_empty();
-    let follower = ConfigFollower { config: config.clone(), keys: keys.clone(), mode };
+    let known = BTreeMap::new();
+    let mut follower = ConfigFollower { config: config.clone(), keys: keys.clone(), mode, known };
     // Not above the first number that the client's host gives out, which is the same clock, later.
     let floor = pentarchy_io::clock::wall_micros();
     let NextGroup { membership, addresses, signer, core } = follower.group(floor)?;
@@ -78,17 +81,27 @@ struct ConfigFollower {
     keys: KeyPair,
     /// How the client convinces replicas; as the configuration says, if it is none.
     mode: Option<RequestMode>,
+    /// Where the members were when the client found them last.
+    known: BTreeMap<String, SocketAddr>,
 }
 
 impl ConfigFollower {
-    /// What a client of the present configuration is made of.
-    fn group(&self, floor: u64) -> Result<NextGroup, StartError> {
-        let Self { config, keys, mode } = self;
+    /// What a client of the present configuration is made of. A member whose name leads nowhere any
+    /// more is where it was: it may be the one that is gone.
+    fn group(&mut self, floor: u64) -> Result<NextGroup, StartError> {
+        let Self { config, keys, mode, known } = self;
         let membership = Arc::new(config.membership());
         let mode = mode.unwrap_or(config.request_auth);
         let signer = signer(config, keys.clone(), &membership, mode)?;
         let core = client_core(config, keys.client_id(), floor)?;
-        Ok(NextGroup { addresses: addresses(config)?, membership, signer, core })
+        let find = |entry: &ReplicaEntry| {
+            let before = known.get(&entry.address).copied();
+            let found = resolve(&entry.address).or_else(|error| before.ok_or(error))?;
+            known.insert(entry.address.clone(), found);
+            Ok(found)
+        };
+        let addresses = config.replicas.iter().map(find).collect::<Result<_, StartError>>()?;
+        Ok(NextGroup { addresses, membership, signer, core })
     }
 }
 
@@ -122,7 +135,10 @@ fn is_same_for_clients(before: &ClusterConfig, after: &ClusterConfig) -> bool {
     let replicas = |config: &ClusterConfig| -> Vec<_> {
         config.replicas.iter().map(|it| (it.key, it.address.clone())).collect()
     };
-    let how = |config: &ClusterConfig| (config.f, config.protocol.clone(), config.request_auth);
+    let how = |config: &ClusterConfig| {
+        let stated = config.configuration();
+        (stated.f, stated.protocol, stated.facts, stated.requests)
+    };
     how(before) == how(after) && replicas(before) == replicas(after)
 }
 

@@ -250,6 +250,10 @@ impl EpochFactory for Epochs {
         if !change.next.can_rekey() {
             return None;
         }
+        // Nothing brings a new secret to the devices.
+        if change.next.secret.is_some() {
+            return None;
+        }
         if self.is_pausing() {
             return None;
         }

@@ -280,6 +280,9 @@ pub enum ToClient {
     /// How the group stands, as an encoded [`Standing`](crate::standing::Standing). Only hosts of
     /// clients read it.
     Standing(Bytes),
+    /// The configuration of this number has begun at the replica: it says so over each connection
+    /// before anything else. Only hosts of clients read it.
+    Begun(u64),
 }
 
 impl ToClient {
@@ -299,6 +302,7 @@ impl ToClient {
             Self::Committed(_) => "committed",
             Self::Protocol(_) => "replica_protocol",
             Self::Standing(_) => "standing",
+            Self::Begun(_) => "begun",
         }
     }
 }
@@ -364,6 +368,10 @@ impl Wire for ToClient {
                 to.u8(11);
                 to.bytes(standing);
             }
+            Self::Begun(number) => {
+                to.u8(12);
+                to.u64(*number);
+            }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -401,6 +409,7 @@ impl Wire for ToClient {
             7 => Place::decode(from).map(Self::Committed),
             10 => from.bytes(MESSAGE_BYTES_MAX).map(Self::Protocol),
             11 => from.bytes(FRAME_BYTES_MAX).map(Self::Standing),
+            12 => from.u64().map(Self::Begun),
             _ => Err(Malformed),
         }
     }

@@ -4,7 +4,7 @@ use super::refusal::Refusal;
 use crate::change::Change;
 use crate::configuration::{Configuration, MemberEntry};
 use crate::digest::Digest;
-use crate::ids::Millis;
+use crate::ids::{MemberId, Millis};
 use crate::limits::{CHANGE_MILLIS_MAX, CONFIGURATIONS_MAX};
 use crate::mutant;
 use crate::protocol::Authority;
@@ -69,11 +69,19 @@ fn keeps_enough(next: &Configuration, current: &Configuration) -> bool {
 }
 
 /// Devices that share a secret get another one when a member leaves, which keeps the old one, or
-/// joins, which learns the new one before it is a member.
+/// joins, which learns the new one before it is a member; so also if one left long ago, while the
+/// protocol of the group needed no devices.
 fn has_new_secret(next: &Configuration, current: &Configuration) -> bool {
     let is_new = next.secret.is_some() && next.secret != current.secret;
-    let is_needed = next.facts.counter.is_some() && !has_members_of(next, current);
+    let changes = !has_members_of(next, current);
+    let is_needed = next.facts.counter.is_some() && (changes || has_lost_members(next));
     !is_needed || is_new || mutant!("roster.secret-stays")
+}
+
+/// Whether somebody has left the group: numbers of members count up, and none is given twice.
+fn has_lost_members(configuration: &Configuration) -> bool {
+    let MemberId(next) = configuration.next_member;
+    next as usize != configuration.members.len()
 }
 
 /// Whether a configuration has the same members as another one, with the same identities.

@@ -507,6 +507,26 @@ fn refusal(current: &Configuration, alter: impl FnOnce(&mut Change)) -> String {
     Group::of(current).propose(&change).remove(0)
 }
 
+/// Whoever left while the group needed no devices has the secret that they share.
+#[test]
+fn devices_need_another_secret_also_if_somebody_left_before_they_were_needed() {
+    let said = |current: &Configuration| {
+        let change = change_of(current, |it| {
+            (it.protocol, it.facts, it.secret) = ("toy".to_owned(), first().facts, None);
+        });
+        Group::of(current).propose(&change).remove(0)
+    };
+    assert_eq!(said(&without_devices()), "proposed; other administrators have to propose the same");
+    let somebody_left = Configuration { next_member: MemberId(5), ..without_devices() };
+    assert!(said(&somebody_left).contains("secret"));
+    #[cfg(feature = "mutants")]
+    {
+        let bug = Some("roster.secret-stays");
+        let taken = pentarchy_core::mutant::with(bug, || said(&somebody_left));
+        assert!(!taken.contains("secret"), "{taken}");
+    }
+}
+
 #[test]
 fn a_change_that_no_group_should_take_is_refused() {
     let now = first();

@@ -108,11 +108,9 @@ fn say_how_far(progress: &Progress) {
         ),
         Progress::Ready(number) => info!(configuration = number, "ready; the group may go on"),
         Progress::Refused(why) => warn!(why, "the group does not take this machine for ready"),
-        Progress::Lacks(protocol) => warn!(
-            protocol,
-            "the group is to order by a protocol that this program lacks: start this machine with \
-             the program of the members"
-        ),
+        Progress::Lacks(what) => {
+            warn!("cannot be a member of the next configuration: this machine lacks {what}");
+        }
         Progress::Member(..) => {}
     }
 }

@@ -197,7 +197,7 @@ fn a_bad_data_folder_is_refused_with_what_is_wrong_and_what_to_do() {
     assert_ne!(other, right);
     std::fs::write(&config, other).expect("it can be written");
     let said = stopped.refusal(0);
-    let expected = format!("written by {written}, and the configuration says {says}");
+    let expected = format!("began with {written}, and cluster.toml says {says}");
     assert!(said.contains(&expected), "{said}");
     std::fs::write(&config, right).expect("it can be written");
     // Two at a time.

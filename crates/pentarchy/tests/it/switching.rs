@@ -4,11 +4,17 @@ use crate::durable::status;
 use crate::members::{Stops, count, increment, service};
 use crate::support::{Cluster, PATIENCE, eventually, port_arguments, run, stderr, stdout, text};
 use pentarchy::administration::{Administrator, Alteration, Switch, alter};
-use pentarchy::{Client, LocalCluster, RequestMode};
+use pentarchy::node::client_config;
+use pentarchy::services::kv::Command;
+use pentarchy::{Client, KeyPair, LocalCluster, RequestMode};
+use pentarchy_client::{ClientConfig, Follows, NextGroup};
+use pentarchy_core::epochs::Proof;
+use pentarchy_core::ports::client::{ClientCore, Effect, Event};
 use pentarchy_core::quorum::Count;
 use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES, PROTOCOLS};
 use serde_json::Value;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -197,4 +203,69 @@ fn an_operator_has_a_group_switch_and_switch_back() {
         assert!(stdout(&up).contains(&format!("{protocol} with 3 replicas")), "{}", stdout(&up));
         assert_eq!(cluster.redis_cli(&["GET", "other"]), protocol);
     }
+}
+
+/// Cannot find where the group has gone.
+struct Astray;
+
+impl Follows for Astray {
+    fn number(&self) -> u64 {
+        0
+    }
+    fn follow(&mut self, _: &[Proof], _: u64) -> Option<NextGroup> {
+        None
+    }
+}
+
+/// Counts what replicas say to it.
+struct Listening {
+    core: Box<dyn ClientCore>,
+    messages: Arc<AtomicU64>,
+}
+
+impl ClientCore for Listening {
+    fn step(&mut self, event: Event, out: &mut Vec<Effect>) {
+        if matches!(event, Event::Message { .. }) {
+            self.messages.fetch_add(1, Ordering::Relaxed);
+        }
+        self.core.step(event, out);
+    }
+    fn outstanding(&self) -> usize {
+        self.core.outstanding()
+    }
+}
+
+/// A client that never goes on with another configuration, and how much its core has heard.
+fn astray(cluster: &LocalCluster) -> (Client, Arc<AtomicU64>) {
+    let config = client_config(cluster.config(), KeyPair::generate()).expect("a client");
+    let messages = Arc::new(AtomicU64::new(0));
+    let core = Box::new(Listening { core: config.core, messages: messages.clone() });
+    let config = ClientConfig { core, follows: Some(Box::new(Astray)), ..config };
+    (Client::connect(config).expect("it starts"), messages)
+}
+
+/// What replicas say in another configuration is not for a client that has not come to it, whether
+/// it is connected when that begins or only later.
+#[test]
+fn a_client_that_cannot_follow_believes_nothing() {
+    let first = EXAMPLES.signed;
+    let cluster = LocalCluster::builder().protocol(first.rules.name).start(service);
+    let cluster = cluster.expect("a cluster");
+    let administrators = cluster.administrators().expect("administrators");
+    let (before, heard) = astray(&cluster);
+    increment(&before);
+    assert!(heard.load(Ordering::Relaxed) > 0);
+    let other = first.switches_to().next().expect("there is one");
+    switch_to(&administrators[0], other, None);
+    std::thread::sleep(Duration::from_millis(500));
+    let (after, heard_after) = astray(&cluster);
+    let heard_before = heard.load(Ordering::Relaxed);
+    for (client, heard, known) in [(&before, &heard, heard_before), (&after, &heard_after, 0)] {
+        let pending = client.submit(Command::new(&["INCR", "other"]).to_operation());
+        assert!(pending.wait_timeout(Duration::from_secs(1)).is_err());
+        let pending = client.query(Command::new(&["GET", "count"]).to_operation());
+        assert!(pending.wait_timeout(Duration::from_secs(1)).is_err());
+        assert_eq!(heard.load(Ordering::Relaxed), known);
+    }
+    assert_eq!(count(&cluster.client().expect("a client that follows")), 1);
 }

@@ -97,6 +97,8 @@ pub struct Network {
     access: Access,
     /// Who is let in besides, to have a say in the group.
     governing: BTreeSet<ClientId>,
+    /// The last configuration that has begun. Clients hear of it before anything else.
+    pub begun: u64,
     limits: HostLimits,
     links: Links,
     pub peers: Peers,
@@ -153,6 +155,7 @@ impl Network {
             sweep_ms: 0,
             identity,
             access: Access::Listed(BTreeSet::new()),
+            begun: 0,
             governing: BTreeSet::new(),
             limits,
             links: Links::default(),
@@ -436,6 +439,13 @@ impl Network {
             && link.counted >= self.limits.client_share_bytes();
         if link.is_full || is_crowded {
             return false;
+        }
+        if link.told < self.begun {
+            let begun = ToClient::Begun(self.begun);
+            if link.connection.queue_with(|to| begun.encode(to)).is_err() {
+                return false;
+            }
+            link.told = self.begun;
         }
         let Ok(bytes) = link.connection.queue_with(|to| message.encode(to)) else { return false };
         self.traffic.clients.messages_out += 1;

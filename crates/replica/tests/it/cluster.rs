@@ -10,7 +10,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Life, Membership};
-use pentarchy_core::protocol::{BadRecord, Memory, Protocol as _, Setup, Timeouts, Tuning};
+use pentarchy_core::protocol::{BadRecord, Memory, Protocol as _, Rules, Setup, Timeouts, Tuning};
 use pentarchy_core::service::Whole;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::ClientSigner;

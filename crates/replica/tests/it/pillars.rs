@@ -14,7 +14,7 @@ use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
 use pentarchy_core::ids::{GroupId, Incarnation, MemberId, Node, ReplicaId, ReplicaSet, View};
 use pentarchy_core::membership::{Membership, PillarConfig};
 use pentarchy_core::ports::client::ToReplica;
-use pentarchy_core::protocol::{BadRecord, Memory, Setup, Tuning};
+use pentarchy_core::protocol::{BadRecord, Memory, Protocol as _, Rules, Setup, Tuning};
 use pentarchy_core::request::{Draft, Request};
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_crypto::keys::KeyPair;

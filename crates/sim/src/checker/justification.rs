@@ -60,7 +60,10 @@ impl Justified {
 
     /// Takes from the protocol of an epoch what replicas must have sent before one of them decides.
     pub fn judge_by(&mut self, epoch: Epoch, rules: Justification) {
-        self.rules.insert(epoch, rules);
+        // A replica that takes no part has nothing to say of it.
+        if !rules.is_none() {
+            self.rules.insert(epoch, rules);
+        }
     }
 
     /// By what a replica is judged.

@@ -103,7 +103,7 @@ impl Recorder {
             Packet::Epochs(_)
             | Packet::Resuming(_)
             | Packet::ToReplica(_)
-            | Packet::ToClient(_) => return,
+            | Packet::ToClient(..) => return,
         };
         if bytes.len() <= PACKET_BYTES_MAX {
             let mut deed = vec![kind, 1 << to.0];

@@ -129,8 +129,8 @@ pub enum MembersCommand {
 
 /// `reconfigure`.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  pentarchy reconfigure --protocol pbft\n  \
-    pentarchy reconfigure --protocol pbft --add 4.card --config cluster.toml --admin-key a.key\n\n\
+#[command(after_help = "Examples:\n  pentarchy reconfigure --protocol NAME\n  \
+    pentarchy reconfigure --protocol NAME --add 4.card --config cluster.toml --admin-key a.key\n\n\
     Clients and gateways follow, and nothing that was acknowledged is lost. All members have to\n\
     be ready if the next protocol needs trusted devices of another kind, otherwise all but f.\n\
     `members` shows the group, and has other administrators approve.\n\
