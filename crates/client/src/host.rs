@@ -70,7 +70,7 @@ pub struct Host {
     follows: Option<Box<dyn Follows>>,
     /// The last proofs that each replica sent, until they are judged.
     proofs: BTreeMap<ReplicaId, Vec<Proof>>,
-    /// Who is ahead of this client.
+    /// Which replicas are in a later configuration than this client.
     begun: Begun,
     /// How often in a row the client could not go where replicas that are ahead of it are.
     strays: u32,
@@ -289,7 +289,7 @@ impl Host {
             let is_answered = |(it, _): &mut (Question, Completion)| it.has_answer_of(question);
             let answered = asked[place].extract_if(.., is_answered);
             let answered: Vec<_> = answered.collect();
-            // Whoever is answered may ask again at once.
+            // A caller that has its answer may ask again at once.
             inbox.release(0, answered.len());
             answered.into_iter().for_each(|(_, done)| done.complete(Ok(answer.clone())));
         });
@@ -323,8 +323,8 @@ impl Host {
                     return true;
                 }
             }
-            // What they proved may begin behind what this client knows, or the client cannot find
-            // the next members yet.
+            // The replicas' proofs may begin behind the configuration that this client knows, or
+            // the client cannot find the next members yet.
             let number = follows.number();
             self.begun.ahead(number).for_each(|replica| _ = asked.insert(replica));
             let is_astray = number == from && self.begun.ahead(number).next().is_some();
@@ -541,7 +541,7 @@ fn links_to(
     Links::new(identity.clone(), me, 0, replicas)
 }
 
-/// What came in a round, beside what the core has taken.
+/// What replicas sent in a round and the client has not given to its core.
 #[derive(Default)]
 struct Heard {
     /// Replicas that have come to a later epoch.
@@ -560,7 +560,7 @@ enum Said {
 }
 
 impl Said {
-    /// What came from a replica; none if it is malformed.
+    /// Reads what a replica sent; none if the replica sent no message.
     fn read(from: ReplicaId, bytes: &Bytes) -> Option<Self> {
         match ToClient::from_bytes(bytes) {
             Ok(ToClient::Status(json)) => return Some(Self::Status(json)),

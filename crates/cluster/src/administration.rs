@@ -228,7 +228,7 @@ pub enum CannotAlter {
     /// There is no such protocol.
     #[error("no protocol {name:?} to switch to; there are: {known}")]
     NoProtocol {
-        /// What was asked for.
+        /// The name that the administrator gave.
         name: String,
         /// What there is.
         known: String,
@@ -280,9 +280,8 @@ pub fn alter(
     if let Some(switch) = &wanted.switch {
         switch_to(next, switch)?;
     }
-    // Nor may one that left have the secret, although it has no use for it before the switch.
-    let was_left = next.next_member.0 as usize != next.members.len();
-    let is_other = was_left || next.members != shown.configuration.members;
+    // A former member has the secret, although the devices had no use for it until the switch.
+    let is_other = next.has_lost_members() || next.members != shown.configuration.members;
     if next.facts.counter.is_some() && is_other {
         return Err(CannotAlter::SharedSecret(next.protocol.clone()));
     }

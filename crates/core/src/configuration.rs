@@ -158,6 +158,13 @@ impl Configuration {
         !self.facts.speculative && self.requests != RequestMeans::Macs
     }
 
+    /// Whether a member has left the group since it began: numbers of members count up, and no
+    /// number is given twice.
+    #[must_use]
+    pub const fn has_lost_members(&self) -> bool {
+        self.next_member.0 as usize != self.members.len()
+    }
+
     /// What all replicas have of it. Of the first configuration that is all but the addresses: each
     /// host has them from its own `cluster.toml`, so that an operator can move a replica by editing
     /// that on one host after the other.

@@ -30,7 +30,7 @@ pub struct Following<'a> {
     ask_at: Millis,
     /// How much later than it hears that the group has changed the client goes on with it.
     late_ms: u64,
-    /// What it has heard meanwhile, and until when it goes on as before.
+    /// What replicas said meanwhile, and until when the client goes on as before.
     heard: Vec<(Option<ReplicaId>, Bytes)>,
     until: Option<Millis>,
 }
@@ -74,7 +74,7 @@ impl<'a> Following<'a> {
         self.late_ms > 0
     }
 
-    /// What was deferred until now; if there is more, when to ask again.
+    /// What replicas said that the client deferred until now; or when the client has to ask again.
     pub fn deferred(&mut self, now: Millis) -> (Vec<(Option<ReplicaId>, Bytes)>, Option<Millis>) {
         if self.heard.is_empty() {
             return (Vec::new(), None);

@@ -309,7 +309,7 @@ impl<'a> ClientNode<'a> {
     ) {
         let Some(following) = &mut self.following else { return };
         let Some(core) = following.follow(&standing.links, self.next_number) else {
-            // What it proved may begin behind what this client knows.
+            // The replica's proof may begin behind the configuration that this client knows.
             if let Some(from) =
                 from.filter(|_| standing.begun().is_some_and(|it| following.is_behind(it)))
             {

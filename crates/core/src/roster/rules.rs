@@ -4,7 +4,7 @@ use super::refusal::Refusal;
 use crate::change::Change;
 use crate::configuration::{Configuration, MemberEntry};
 use crate::digest::Digest;
-use crate::ids::{MemberId, Millis};
+use crate::ids::Millis;
 use crate::limits::{CHANGE_MILLIS_MAX, CONFIGURATIONS_MAX};
 use crate::mutant;
 use crate::protocol::Authority;
@@ -74,14 +74,8 @@ fn keeps_enough(next: &Configuration, current: &Configuration) -> bool {
 fn has_new_secret(next: &Configuration, current: &Configuration) -> bool {
     let is_new = next.secret.is_some() && next.secret != current.secret;
     let changes = !has_members_of(next, current);
-    let is_needed = next.facts.counter.is_some() && (changes || has_lost_members(next));
+    let is_needed = next.facts.counter.is_some() && (changes || next.has_lost_members());
     !is_needed || is_new || mutant!("roster.secret-stays")
-}
-
-/// Whether somebody has left the group: numbers of members count up, and none is given twice.
-fn has_lost_members(configuration: &Configuration) -> bool {
-    let MemberId(next) = configuration.next_member;
-    next as usize != configuration.members.len()
 }
 
 /// Whether a configuration has the same members as another one, with the same identities.

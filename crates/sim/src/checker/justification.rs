@@ -66,7 +66,7 @@ impl Justified {
         }
     }
 
-    /// By what a replica is judged.
+    /// The rules of a replica's epoch.
     fn rules(&self, replica: ReplicaId) -> Justification {
         let rules = self.epochs.get(&replica).and_then(|epoch| self.rules.get(epoch));
         rules.copied().unwrap_or(Justification::NONE)

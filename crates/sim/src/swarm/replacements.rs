@@ -17,15 +17,19 @@ const WORLDS_PERCENT: u32 = 10;
 const EACH: Micros = 3_000_000;
 
 impl Options {
-    /// Has administrators replace members, once or a few times, whatever else goes wrong but a slow
-    /// network. From a stream of its own, so that all other worlds stay as they are.
-    pub(super) fn draw_replacements(&mut self, rng: &mut Rng) {
+    /// Whether administrators may change more than keys in this world.
+    pub(super) fn may_change(&self) -> bool {
         let is_slow = self.network.latency_us >= self.timeouts.request_ms * 1_000 / 8;
         let is_other = self.twins().next().is_some() || is_slow || self.heal_at == 0;
         let is_told_apart = self.means == Means::Macs || self.device != DeviceFault::None;
         let is_kept = self.hearing > 0 || self.late_checkpoints > 0;
-        let may = !(is_other || is_told_apart || is_kept || self.f == 0);
-        if !may || !rng.percent(WORLDS_PERCENT) {
+        !(is_other || is_told_apart || is_kept || self.f == 0)
+    }
+
+    /// Has administrators replace members, once or a few times, whatever else goes wrong but a slow
+    /// network. From a stream of its own, so that all other worlds stay as they are.
+    pub(super) fn draw_replacements(&mut self, rng: &mut Rng) {
+        if !self.may_change() || !rng.percent(WORLDS_PERCENT) {
             return;
         }
         let count = rng.range(1, 3).min((Parts::PLACES_MAX - self.n) as u64);

@@ -2,8 +2,6 @@
 
 use super::refreshes::{AS_IT_SHOULD_BE, WAYS_MAX};
 use super::{Disturbance, Options, Target};
-use crate::crypto::Means;
-use crate::device::DeviceFault;
 use crate::rng::Rng;
 use crate::time::Micros;
 use pentarchy_core::ids::ReplicaId;
@@ -18,11 +16,7 @@ impl Options {
     /// Has administrators switch protocols, once or a few times, whatever else goes wrong but a
     /// slow network. From a stream of its own, so that all other worlds stay as they are.
     pub(super) fn draw_switches(&mut self, rng: &mut Rng) {
-        let is_slow = self.network.latency_us >= self.timeouts.request_ms * 1_000 / 8;
-        let is_other = self.twins().next().is_some() || is_slow || self.heal_at == 0;
-        let is_told_apart = self.means == Means::Macs || self.device != DeviceFault::None;
-        let is_kept = self.hearing > 0 || self.late_checkpoints > 0 || self.joiners() > 0;
-        let may = !(is_other || is_told_apart || is_kept || self.f == 0);
+        let may = self.may_change() && self.joiners() == 0;
         if !may || !rng.percent(WORLDS_PERCENT) {
             return;
         }
