@@ -2,7 +2,7 @@
 //! (`docs/decisions/0011-changes-are-proposed-one-by-one.md`).
 
 use crate::card::Card;
-use crate::config::ClusterConfig;
+use crate::config::{ClusterConfig, CounterPlace};
 use crate::node::{self, StartError};
 use crate::protocols;
 use pentarchy_client::{Client, RequestError};
@@ -12,7 +12,9 @@ use pentarchy_core::configuration::{
 };
 use pentarchy_core::ids::{MemberId, Millis};
 use pentarchy_core::wire::Wire as _;
-use pentarchy_crypto::keys::{KeyPair, channel_public};
+use pentarchy_crypto::keys::{GroupSecret, KeyPair, channel_public};
+use pentarchy_crypto::sealed::Receiver;
+use pentarchy_trusted::session;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -146,30 +148,66 @@ fn text(answer: &[u8]) -> String {
     String::from_utf8_lossy(answer).into_owned()
 }
 
-/// The change after which each member signs by a new key, and nothing else is different. It is void
-/// after this time from when the group was shown.
+/// How administrators propose a change.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// From when the group was shown: after this the change is void.
+    pub expires: Duration,
+    /// Where the members have their trusted counters. Those in processes of their own keep the
+    /// secret with which they were started.
+    pub counter: CounterPlace,
+}
+
+impl Terms {
+    /// Of a group whose counters are in the processes of its replicas.
+    #[must_use]
+    pub const fn new(expires: Duration) -> Self {
+        Self { expires, counter: CounterPlace::InProcess }
+    }
+}
+
+/// The change after which each member signs by a new key, and the trusted devices share another
+/// secret, if there are any and they can take it.
 #[must_use]
-pub fn refresh(shown: &Shown, expires: Duration) -> Change {
+pub fn refresh(shown: &Shown, terms: &Terms) -> Change {
+    let mut change = unaltered(shown, terms);
+    if change.next.facts.counter.is_some() && terms.counter == CounterPlace::InProcess {
+        renew_secret(&mut change.next);
+    }
+    change
+}
+
+/// The change after which each member signs by a new key, and nothing else is different.
+fn unaltered(shown: &Shown, terms: &Terms) -> Change {
     let current = &shown.configuration;
     let next = Configuration { number: current.number + 1, ..current.clone() };
     Change {
         expects: current.digest(),
         attempt: shown.withdrawn,
-        expires: Millis(shown.time.0.saturating_add(expires.as_millis() as u64)),
+        expires: Millis(shown.time.0.saturating_add(terms.expires.as_millis() as u64)),
         next,
         needed: Vec::new(),
     }
 }
 
+/// Makes another secret for the devices, which this program forgets, and seals it for each member.
+/// Clients that convince devices convince these from then on.
+fn renew_secret(next: &mut Configuration) {
+    let secret = GroupSecret::generate();
+    next.secret = Some(secret.name());
+    for member in &mut next.members {
+        let receiver = Receiver { group: next.group, member: member.id };
+        member.sealed = receiver.seal(&secret, &member.signing);
+    }
+    if let RequestMeans::Session(key) = &mut next.requests {
+        *key = session::public_key(secret.as_bytes());
+    }
+}
+
 /// The same, and members find this one elsewhere from then on; none if there is no such member.
 #[must_use]
-pub fn relocate(
-    shown: &Shown,
-    member: MemberId,
-    address: &str,
-    expires: Duration,
-) -> Option<Change> {
-    let mut change = refresh(shown, expires);
+pub fn relocate(shown: &Shown, member: MemberId, address: &str, terms: &Terms) -> Option<Change> {
+    let mut change = unaltered(shown, terms);
     let entry = change.next.members.iter_mut().find(|entry| entry.id == member)?;
     address.clone_into(&mut entry.address);
     Some(change)
@@ -193,8 +231,8 @@ pub struct Alteration<'a> {
 pub struct Switch<'a> {
     /// The name of the protocol.
     pub protocol: &'a str,
-    /// The public key of the members' trusted devices, if clients are to convince these where the
-    /// protocol has them, and not to sign.
+    /// The public key with which clients of the first configuration convince trusted devices, if
+    /// they are to convince devices, and not to sign, where the protocol has some.
     pub session_key: Option<[u8; 32]>,
 }
 
@@ -207,13 +245,13 @@ pub enum CannotAlter {
     /// A card is a member's.
     #[error("the machine at {0} is a member already, or its card was given twice")]
     Member(String),
-    /// Nobody could give the new members' devices what they need.
+    /// The members' devices would have to take another secret, and cannot.
     #[error(
-        "the trusted devices of {0} share a secret, which this version cannot bring to a new \
-         member, or renew when one leaves or has left: a group with such devices keeps the members \
-         with which it was begun"
+        "where members come or go, the trusted counters of {0} need another secret, and counters \
+         in processes of their own cannot take one: start the replicas with --counter in-process, \
+         and say counter = \"in-process\" in cluster.toml"
     )]
-    SharedSecret(String),
+    CounterProcesses(String),
     /// Those that stay may all be faulty.
     #[error(
         "only {stay} of the members would stay, and {f} may be faulty: nobody would have to have \
@@ -254,39 +292,38 @@ pub enum CannotAlter {
 ///
 /// # Errors
 /// [`CannotAlter`]
-pub fn alter(
-    shown: &Shown,
-    wanted: &Alteration<'_>,
-    expires: Duration,
-) -> Result<Change, CannotAlter> {
-    let mut change = refresh(shown, expires);
+pub fn alter(shown: &Shown, wanted: &Alteration<'_>, terms: &Terms) -> Result<Change, CannotAlter> {
+    let (mut change, current) = (unaltered(shown, terms), &shown.configuration);
     let next = &mut change.next;
     for id in wanted.leaves {
         let at = next.members.iter().position(|member| member.id == *id);
         next.members.remove(at.ok_or(CannotAlter::NoMember(id.0))?);
     }
     for card in wanted.joins {
-        let (identity, address) = (card.identity, card.address.clone());
+        let (identity, signing, address) = (card.identity, card.signing, card.address.clone());
         if next.members.iter().any(|member| member.identity == identity) {
             return Err(CannotAlter::Member(address));
         }
         let id = next.next_member;
         next.next_member = MemberId(id.0 + 1);
-        // By which it signs as long as it has not said that it is ready.
-        next.members.push(MemberEntry { id, identity, signing: identity, address });
+        next.members.push(MemberEntry { id, identity, signing, sealed: None, address });
         change.needed.push(id);
     }
     next.f = wanted.f.unwrap_or(next.f);
     if let Some(switch) = &wanted.switch {
         switch_to(next, switch)?;
     }
-    // A former member has the secret, although the devices had no use for it until the switch.
-    let is_other = next.has_lost_members() || next.members != shown.configuration.members;
-    if next.facts.counter.is_some() && is_other {
-        return Err(CannotAlter::SharedSecret(next.protocol.clone()));
+    let are_same = next.members == current.members;
+    let begins_with_devices = next.facts.counter.is_some() && current.facts.counter.is_none();
+    if !are_same || begins_with_devices && terms.counter == CounterPlace::InProcess {
+        renew_secret(next);
+    }
+    let needs_other = next.facts.counter.is_some() && next.secret.is_some();
+    if needs_other && terms.counter == CounterPlace::Process {
+        return Err(CannotAlter::CounterProcesses(next.protocol.clone()));
     }
     next.check().map_err(CannotAlter::Bad)?;
-    let is_there = |member: &&MemberEntry| shown.configuration.members.contains(member);
+    let is_there = |member: &&MemberEntry| current.members.iter().any(|it| it.id == member.id);
     let stay = next.members.iter().filter(is_there).count();
     if stay <= usize::from(next.f) {
         return Err(CannotAlter::TooFewStay { stay, f: next.f });
@@ -302,17 +339,22 @@ fn switch_to(next: &mut Configuration, switch: &Switch<'_>) -> Result<(), Cannot
     if !next.can_rekey() {
         return Err(CannotAlter::KnownKeys(next.protocol.clone()));
     }
-    // Clients that signed although they need not go on to.
-    let signs = next.facts.counter.is_some() && next.requests == RequestMeans::Signature;
     let found = |name| protocols::find(name).filter(|it| it.can_be_switched_to());
     let Some(entry) = found(switch.protocol) else {
         let known = protocols::names().filter(|name| found(name).is_some());
         let known = known.collect::<Vec<_>>().join(", ");
         return Err(CannotAlter::NoProtocol { name: switch.protocol.to_owned(), known });
     };
+    let had_devices = next.facts.counter.is_some();
     next.protocol = entry.rules.name.to_owned();
     next.facts = entry.rules.facts();
-    let key = switch.session_key.filter(|_| next.facts.counter.is_some() && !signs);
+    let key = match next.requests {
+        // The devices are the same ones.
+        RequestMeans::Session(key) => switch.session_key.map(|_| key),
+        // Clients that signed although they need not go on to.
+        _ => switch.session_key.filter(|_| !had_devices),
+    };
+    let key = key.filter(|_| next.facts.counter.is_some());
     next.requests = key.map_or(RequestMeans::Signature, RequestMeans::Session);
     Ok(())
 }
@@ -356,9 +398,9 @@ pub enum CannotAppoint {
 pub fn appoint(
     shown: &Shown,
     wanted: &Appointment<'_>,
-    expires: Duration,
+    terms: &Terms,
 ) -> Result<Change, CannotAppoint> {
-    let mut change = refresh(shown, expires);
+    let mut change = unaltered(shown, terms);
     let mut keys = change.next.administrators.keys;
     for key in wanted.leaves {
         let at = keys.iter().position(|known| known == key);
@@ -391,8 +433,12 @@ pub fn appoint(
 #[must_use]
 pub fn differences(current: &Configuration, change: &Change) -> Vec<&'static str> {
     let next = &change.next;
-    let who = |it: &Configuration| -> Vec<_> {
-        it.members.iter().map(|member| (member.id, member.identity)).collect()
+    let who = |it: &Configuration| -> (_, Vec<_>) {
+        let members = it.members.iter().map(|member| (member.id, member.identity));
+        (it.next_member, members.collect())
+    };
+    let secret = |it: &Configuration| -> (_, Vec<_>) {
+        (it.secret, it.members.iter().map(|member| member.sealed).collect())
     };
     let places = |it: &Configuration| -> Vec<_> {
         it.members.iter().map(|member| member.address.clone()).collect()
@@ -401,6 +447,7 @@ pub fn differences(current: &Configuration, change: &Change) -> Vec<&'static str
     let mut rest = current.clone();
     rest.number = next.number;
     rest.members.clone_from(&next.members);
+    rest.next_member = next.next_member;
     rest.administrators.clone_from(&next.administrators);
     (rest.f, rest.secret, rest.facts) = (next.f, next.secret, next.facts);
     rest.requests = next.requests;
@@ -411,7 +458,7 @@ pub fn differences(current: &Configuration, change: &Change) -> Vec<&'static str
         ("administrators", next.administrators == current.administrators),
         ("f", next.f == current.f),
         ("protocol", (&next.protocol, &next.facts) == (&current.protocol, &current.facts)),
-        ("secret", next.secret == current.secret),
+        ("secret", secret(next) == secret(current)),
         ("request authentication", next.requests == current.requests),
         ("settings", rest == *next),
     ];
@@ -422,4 +469,90 @@ pub fn differences(current: &Configuration, change: &Change) -> Vec<&'static str
 #[must_use]
 pub fn is_made_by(configuration: &Configuration, change: &Change) -> bool {
     configuration.number == change.next.number && differences(configuration, change).is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{GroupOptions, NewCluster, NewMember};
+    use pentarchy_core::ids::Epoch;
+    use pentarchy_crypto::signing_keys::SharedSigningKeys;
+    use pentarchy_crypto::verifier::RequestMode;
+    use pentarchy_protocols::{DEFAULT, EXAMPLES};
+
+    const TERMS: Terms = Terms::new(Duration::from_secs(60));
+
+    fn group(request_auth: RequestMode) -> NewCluster {
+        let addresses = [0, 1, 2].map(|id| format!("10.0.0.{id}:7000"));
+        let options = GroupOptions { request_auth, ..GroupOptions::default() };
+        NewCluster::generate(&addresses, &options)
+    }
+
+    fn shown(configuration: Configuration) -> Shown {
+        let (epoch, time, withdrawn) = (Epoch(0), Millis(5), 0);
+        Shown { epoch, time, configuration, withdrawn, pending: None, proposed: Vec::new() }
+    }
+
+    /// The secret of the devices' that these can read, if all read the same.
+    fn read(keys: &[SharedSigningKeys], next: &Configuration) -> Option<[u8; 32]> {
+        let mut all = keys.iter().map(|keys| Some(*keys.lock().secret_of(next)?.as_bytes()));
+        let first = all.next()??;
+        all.all(|other| other == Some(first)).then_some(first)
+    }
+
+    #[test]
+    fn members_that_come_or_stay_can_read_the_next_secret_and_others_cannot() {
+        let group = group(RequestMode::Session);
+        let keys: Vec<_> = group.replicas.iter().map(|it| it.signing.clone()).collect();
+        let new = NewMember::generate("10.0.0.9:7000").expect("an address");
+        let first = group.config.configuration();
+        let cards = [new.card().clone()];
+        let wanted = Alteration { joins: &cards, leaves: &[MemberId(1)], ..Alteration::default() };
+        let change = alter(&shown(first.clone()), &wanted, &TERMS).expect("it can be");
+        let there = [keys[0].clone(), keys[2].clone(), new.signing().clone()];
+        let secret = read(&there, &change.next).expect("all read the same");
+        assert_ne!(secret, *group.group_secret.as_bytes());
+        assert!(keys[1].lock().secret_of(&change.next).is_none(), "it has left");
+        // Clients convince devices that have the next secret.
+        let key = session::public_key(&secret);
+        assert_eq!(change.next.requests, RequestMeans::Session(key));
+        let parts = ["members", "addresses", "secret", "request authentication"];
+        assert_eq!(differences(&first, &change), parts);
+        // An administrator who alters only what is sealed is seen, too.
+        let mut altered = change.clone();
+        altered.next.members[0].sealed = altered.next.members[1].sealed;
+        assert_eq!(differences(&change.next, &altered), ["secret"]);
+    }
+
+    #[test]
+    fn devices_share_another_secret_after_a_refresh_or_a_time_without_them() {
+        let group = group(RequestMode::Session);
+        let keys: Vec<_> = group.replicas.iter().map(|it| it.signing.clone()).collect();
+        let first = group.config.configuration();
+        let next = refresh(&shown(first.clone()), &TERMS).next;
+        assert!(next.secret.is_some() && read(&keys, &next).is_some());
+        assert_ne!(read(&keys, &next), read(&keys, &first));
+        let apart = Terms { counter: CounterPlace::Process, ..TERMS };
+        let kept = refresh(&shown(first.clone()), &apart).next;
+        assert_eq!((kept.secret, kept.requests), (None, first.requests));
+
+        let switch = |from: &Configuration, protocol, terms: &Terms| {
+            let session_key = group.config.session_key;
+            let wanted = Some(Switch { protocol, session_key });
+            let wanted = Alteration { switch: wanted, f: Some(0), ..Alteration::default() };
+            alter(&shown(from.clone()), &wanted, terms)
+        };
+        let (with, without) = (DEFAULT.rules.name, EXAMPLES.signed.rules.name);
+        let away = switch(&next, without, &TERMS).expect("it can be").next;
+        assert_eq!((away.secret, away.requests), (next.secret, RequestMeans::Signature));
+        let back = switch(&away, with, &TERMS).expect("it can be").next;
+        let secret = read(&keys, &back).expect("all read the same");
+        assert_ne!(Some(secret), read(&keys, &next));
+        assert_eq!(back.requests, RequestMeans::Session(session::public_key(&secret)));
+        let refused = switch(&away, with, &apart).map(|_| ());
+        assert_eq!(refused, Err(CannotAlter::CounterProcesses(with.to_owned())));
+        let away = switch(&first, without, &apart).expect("it can be").next;
+        let back = switch(&away, with, &apart).expect("nobody came or went").next;
+        assert_eq!((back.secret, back.requests), (None, first.requests));
+    }
 }

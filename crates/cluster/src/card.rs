@@ -2,12 +2,12 @@
 
 use crate::config::check_address;
 use pentarchy_core::digest::{Digest, Hasher};
-use pentarchy_crypto::keys::{KeyPair, is_signed_by};
+use pentarchy_crypto::keys::{KeyPair, channel_public, is_signed_by};
 use std::fmt;
 use std::str::FromStr;
 
 /// What a card begins with.
-const LABEL: &str = "pentarchy-card-1";
+const LABEL: &str = "pentarchy-card-2";
 
 /// Who a new member is, and where. Nothing of it is secret; whoever passes it on unseen can put a
 /// machine of its own in its place, so administrators compare the key.
@@ -15,6 +15,9 @@ const LABEL: &str = "pentarchy-card-1";
 pub struct Card {
     /// Its identity key.
     pub identity: [u8; 32],
+    /// The key by which it signs until it has made another one, and under which it can read the
+    /// secret of the trusted devices.
+    pub signing: [u8; 32],
     /// `host:port` where peers and clients are to reach it.
     pub address: String,
     /// By the identity key, so that no typing error gives the group a member whose key nobody has.
@@ -36,26 +39,28 @@ pub enum BadCard {
 }
 
 impl Card {
-    /// The card of who has this identity key, at this address.
+    /// The card of who has this identity key, and this key for signing, at this address.
     ///
     /// # Errors
     /// [`BadCard::Address`]
-    pub fn new(keys: &KeyPair, address: &str) -> Result<Self, BadCard> {
+    pub fn new(keys: &KeyPair, signing: [u8; 32], address: &str) -> Result<Self, BadCard> {
         check_address(address).map_err(BadCard::Address)?;
         let (identity, address) = (keys.public(), address.to_owned());
-        let signature = keys.sign(&statement(&identity, &address));
-        Ok(Self { identity, address, signature })
+        let signature = keys.sign(&statement(&identity, &signing, &address));
+        Ok(Self { identity, signing, address, signature })
     }
 }
 
-fn statement(identity: &[u8; 32], address: &str) -> Digest {
-    Hasher::new("pentarchy card").bytes(identity).bytes(address.as_bytes()).finish()
+fn statement(identity: &[u8; 32], signing: &[u8; 32], address: &str) -> Digest {
+    let mut hasher = Hasher::new("pentarchy card");
+    hasher.bytes(identity).bytes(signing).bytes(address.as_bytes()).finish()
 }
 
 impl fmt::Display for Card {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { identity, address, signature } = self;
-        write!(out, "{LABEL} {address} {} {}", hex::encode(identity), hex::encode(signature))
+        let Self { identity, signing, address, signature } = self;
+        let [identity, signing] = [identity, signing].map(hex::encode);
+        write!(out, "{LABEL} {address} {identity} {signing} {}", hex::encode(signature))
     }
 }
 
@@ -64,17 +69,26 @@ impl FromStr for Card {
 
     fn from_str(text: &str) -> Result<Self, BadCard> {
         let parts: Vec<&str> = text.split_whitespace().collect();
-        let [LABEL, address, identity, signature] = parts[..] else {
+        let [LABEL, address, identity, signing, signature] = parts[..] else {
             return Err(BadCard::Malformed);
         };
         check_address(address).map_err(BadCard::Address)?;
-        let (mut key, mut signed) = ([0; 32], [0; 64]);
-        hex::decode_to_slice(identity, &mut key).map_err(|_| BadCard::Malformed)?;
-        hex::decode_to_slice(signature, &mut signed).map_err(|_| BadCard::Malformed)?;
-        let card = Self { identity: key, address: address.to_owned(), signature: signed };
-        let is_genuine = is_signed_by(&key, &statement(&key, address), &signed);
+        let (identity, signing, signature) = (bytes(identity)?, bytes(signing)?, bytes(signature)?);
+        let card = Self { identity, signing, address: address.to_owned(), signature };
+        let is_genuine =
+            is_signed_by(&identity, &statement(&identity, &signing, address), &signature);
+        // Nobody can seal the devices' secret for it.
+        if channel_public(&card.signing).is_none() {
+            return Err(BadCard::Malformed);
+        }
         is_genuine.then_some(card).ok_or(BadCard::Altered)
     }
+}
+
+fn bytes<const N: usize>(digits: &str) -> Result<[u8; N], BadCard> {
+    let mut bytes = [0; N];
+    hex::decode_to_slice(digits, &mut bytes).map_err(|_| BadCard::Malformed)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -84,16 +98,21 @@ mod tests {
     #[test]
     fn a_card_is_taken_only_as_it_was_written() {
         let keys = KeyPair::generate();
-        let card = Card::new(&keys, "10.0.0.4:7000").unwrap();
+        let signing = KeyPair::generate().public();
+        let card = Card::new(&keys, signing, "10.0.0.4:7000").unwrap();
         let text = card.to_string();
         assert_eq!(format!("  {text}\n").parse(), Ok(card.clone()));
         let moved = text.replace("10.0.0.4", "10.0.0.5");
         assert_eq!(moved.parse::<Card>(), Err(BadCard::Altered));
-        let other = Card::new(&KeyPair::generate(), "10.0.0.4:7000").unwrap();
-        let taken = text.replace(&hex::encode(card.identity), &hex::encode(other.identity));
-        assert_eq!(taken.parse::<Card>(), Err(BadCard::Altered));
+        let other = KeyPair::generate().public();
+        for key in [card.identity, card.signing] {
+            let taken = text.replace(&hex::encode(key), &hex::encode(other));
+            assert_eq!(taken.parse::<Card>(), Err(BadCard::Altered));
+        }
+        let no_key = Card::new(&keys, [2; 32], "10.0.0.4:7000").unwrap().to_string();
+        assert_eq!(no_key.parse::<Card>(), Err(BadCard::Malformed));
         assert_eq!(text[..text.len() - 2].parse::<Card>(), Err(BadCard::Malformed));
         assert_eq!("10.0.0.4:7000".parse::<Card>(), Err(BadCard::Malformed));
-        assert!(matches!(Card::new(&keys, "nowhere"), Err(BadCard::Address(_))));
+        assert!(matches!(Card::new(&keys, signing, "nowhere"), Err(BadCard::Address(_))));
     }
 }

@@ -10,7 +10,7 @@ use pentarchy_client::Client;
 use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::service::Service;
-use pentarchy_crypto::keys::{GroupSecret, KeyPair};
+use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::signing_keys::SharedSigningKeys;
 use pentarchy_crypto::verifier::RequestMode;
 use pentarchy_replica::fault::{Fault, FaultSwitch};
@@ -31,7 +31,6 @@ pub struct LocalCluster {
     keys: Vec<KeyPair>,
     signing: Vec<SharedSigningKeys>,
     administrator_keys: Vec<KeyPair>,
-    group_secret: GroupSecret,
     faults: Vec<FaultSwitch>,
     /// Where the replicas keep what they say, if they do.
     data: Option<PathBuf>,
@@ -124,7 +123,7 @@ impl Builder {
         let listeners = (0..n).map(bind).collect::<std::io::Result<Vec<_>>>()?;
         let address = |listener: &TcpListener| Ok(listener.local_addr()?.to_string());
         let addresses = listeners.iter().map(address).collect::<std::io::Result<Vec<_>>>()?;
-        let NewCluster { config, replicas, group_secret, administrator_keys, .. } =
+        let NewCluster { config, replicas, administrator_keys, .. } =
             NewCluster::generate(&addresses, &self.options);
         let addresses = node::addresses(&config)?;
         let keys = replicas.iter().map(|secrets| secrets.key.clone()).collect();
@@ -138,7 +137,6 @@ impl Builder {
             keys,
             signing,
             administrator_keys,
-            group_secret,
             faults,
             data,
             cold_state,
@@ -209,9 +207,9 @@ impl LocalCluster {
         (device, storage, listen): (DeviceIdentity, Option<Storage>, Listen),
         service: Box<dyn Service>,
     ) -> Result<(Running, Watch), StartError> {
-        let trusted = Trusted::Here(self.group_secret.clone());
         let of = usize::from(id);
         let (key, signing) = (self.keys[of].clone(), self.signing[of].clone());
+        let trusted = Trusted::Here(signing.clone());
         let secrets = ReplicaSecrets { key, signing, device };
         let taken = Taken { secrets, trusted, storage, states: None };
         let addresses = self.addresses.clone();

@@ -74,8 +74,8 @@ impl ClusterConfig {
     fn in_later(&self, membership: Arc<Membership>, links: Vec<Proof>) -> Self {
         let stated = membership.stated.clone().expect("a proof states its configuration");
         let entry = |(member, at): (&Member, &MemberEntry)| {
-            let Member { identity, incarnation, device_key, .. } = *member;
-            ReplicaEntry { address: at.address.clone(), key: identity, incarnation, device_key }
+            let Member { identity: key, signing, incarnation, device_key, .. } = *member;
+            ReplicaEntry { address: at.address.clone(), key, signing, incarnation, device_key }
         };
         let replicas = membership.members.iter().zip(&stated.members).map(entry).collect();
         let (request_auth, session_key) = match stated.requests {
@@ -211,7 +211,7 @@ fn connect(config: &ClusterConfig, keys: KeyPair) -> Result<Client, StartError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::administration::{Alteration, alter};
+    use crate::administration::{Alteration, Terms, alter};
     use crate::card::Card;
     use crate::generate::{GroupOptions, NewCluster};
     use pentarchy_core::auth::Signature;
@@ -240,10 +240,12 @@ mod tests {
             pending: None,
             proposed: Vec::new(),
         };
-        let card = Card::new(&KeyPair::generate(), "10.0.0.9:7000").expect("an address");
+        let (new, signing) = (KeyPair::generate(), KeyPair::generate().public());
+        let card = Card::new(&new, signing, "10.0.0.9:7000").expect("an address");
         let leaves = [membership.members[1].id];
         let wanted = Alteration { joins: &[card], leaves: &leaves, ..Alteration::default() };
-        let change = alter(&shown, &wanted, Duration::from_secs(60)).expect("it can be");
+        let change =
+            alter(&shown, &wanted, &Terms::new(Duration::from_secs(60))).expect("it can be");
         let next = change.next;
         let base = Base { slot: Slot(9), ..Base::default() };
         let lives = vec![Life::default(); next.members.len()];
@@ -255,10 +257,17 @@ mod tests {
         Proof { handover, next: Some(Arc::new(next)), signatures }
     }
 
+    /// By which the members sign in the first configuration.
+    fn signing(group: &NewCluster) -> Vec<KeyPair> {
+        group.replicas.iter().map(|it| it.signing.lock().current().clone()).collect()
+    }
+
     #[test]
     fn a_proof_leads_to_the_next_configuration_and_no_further() {
-        let NewCluster { config, replicas, .. } = group();
-        let keys = |id: u16| (id, &replicas[usize::from(id)].key);
+        let group = group();
+        let signing = signing(&group);
+        let NewCluster { config, .. } = group;
+        let keys = |id: u16| (id, &signing[usize::from(id)]);
         let first = link(&config, &[keys(0), keys(2)]);
         let led = config.follow(std::slice::from_ref(&first)).expect("two of four signed");
         assert_eq!((config.number(), led.number(), led.f), (0, 1, 1));
@@ -269,7 +278,7 @@ mod tests {
         assert_eq!(led.membership().base.slot, Slot(9));
 
         // Its places are others, and the first proof proves nothing of it.
-        let second = link(&led, &[(0, &replicas[0].key), (1, &replicas[2].key)]);
+        let second = link(&led, &[(0, &signing[0]), (1, &signing[2])]);
         let both = config.follow(&[first.clone(), second.clone()]).expect("one after the other");
         assert_eq!(both, led.follow(std::slice::from_ref(&second)).expect("the same"));
         assert_eq!(both.membership().index_of(MemberId(5)), Some(ReplicaId(3)));
@@ -282,9 +291,11 @@ mod tests {
 
     #[test]
     fn what_too_few_members_signed_leads_nowhere() {
-        let NewCluster { config, replicas, .. } = group();
-        let keys = |id: u16| (id, &replicas[usize::from(id)].key);
-        let one_for_two = [keys(0), (2, &replicas[0].key)];
+        let group = group();
+        let signing = signing(&group);
+        let NewCluster { config, .. } = group;
+        let keys = |id: u16| (id, &signing[usize::from(id)]);
+        let one_for_two = [keys(0), (2, &signing[0])];
         for signers in [&[keys(0)][..], &[keys(0), keys(0)], &one_for_two, &[]] {
             assert_eq!(config.follow(&[link(&config, signers)]), Err(BadLink(0)));
         }

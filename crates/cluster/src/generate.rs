@@ -17,6 +17,9 @@ use pentarchy_protocols::DEFAULT;
 use pentarchy_trusted::{DeviceIdentity, session};
 use std::path::Path;
 
+/// The folder of the keys by which a replica signs, in its folder of keys.
+pub const SIGNING_FOLDER: &str = "signing";
+
 /// What distinguishes one new cluster from another, beside its addresses.
 #[derive(Clone, Debug)]
 pub struct GroupOptions {
@@ -96,8 +99,11 @@ impl NewCluster {
     /// be what the protocol needs for `f`.
     #[must_use]
     pub fn generate(addresses: &[String], options: &GroupOptions) -> Self {
-        let replicas: Vec<ReplicaSecrets> =
-            addresses.iter().map(|_| ReplicaSecrets::generate()).collect();
+        let group_secret = GroupSecret::generate();
+        let replicas: Vec<ReplicaSecrets> = addresses
+            .iter()
+            .map(|_| ReplicaSecrets::generate(Some(group_secret.clone())))
+            .collect();
         let client_key = KeyPair::generate();
         let gateway_keys: Vec<_> = (0..options.gateways).map(|_| KeyPair::generate()).collect();
         let administrator_keys: Vec<_> =
@@ -107,6 +113,7 @@ impl NewCluster {
         let entries = addresses.iter().zip(&replicas).map(|(address, secrets)| ReplicaEntry {
             address: address.clone(),
             key: secrets.key.public(),
+            signing: secrets.signing.lock().current().public(),
             incarnation: secrets.device.incarnation(),
             device_key: secrets.device.device_key(),
         });
@@ -120,7 +127,6 @@ impl NewCluster {
         } else {
             Admission::Open
         };
-        let group_secret = GroupSecret::generate();
         let session_key = (options.request_auth == RequestMode::Session)
             .then(|| session::public_key(group_secret.as_bytes()));
         let config = ClusterConfig {
@@ -161,6 +167,7 @@ impl NewCluster {
             let folder = root.join(format!("replica-{id}"));
             files::make_private_folder(&folder)?;
             secrets.key.save(&folder.join("key"))?;
+            secrets.signing.lock().save_first(&folder.join(SIGNING_FOLDER))?;
             self.group_secret.save(&folder.join("group-secret"))?;
             secrets.device.save(&folder.join("device"))?;
         }
@@ -180,8 +187,9 @@ impl NewMember {
     /// # Errors
     /// [`BadCard::Address`]
     pub fn generate(address: &str) -> Result<Self, BadCard> {
-        let secrets = ReplicaSecrets::generate();
-        let card = Card::new(&secrets.key, address)?;
+        let secrets = ReplicaSecrets::generate(None);
+        let signing = secrets.signing.lock().current().public();
+        let card = Card::new(&secrets.key, signing, address)?;
         Ok(Self { secrets, card })
     }
 
@@ -191,6 +199,12 @@ impl NewMember {
         &self.card
     }
 
+    /// The keys by which it signs.
+    #[must_use]
+    pub const fn signing(&self) -> &SharedSigningKeys {
+        &self.secrets.signing
+    }
+
     /// Writes a new folder with all of it.
     ///
     /// # Errors
@@ -198,9 +212,8 @@ impl NewMember {
     pub fn write(&self, folder: &Path) -> Result<(), ConfigError> {
         files::make_private_folder(folder)?;
         self.secrets.key.save(&folder.join("key"))?;
+        self.secrets.signing.lock().save_first(&folder.join(SIGNING_FOLDER))?;
         self.secrets.device.save(&folder.join("device"))?;
-        // Nothing rests on it: groups whose devices share a secret take no new members yet.
-        GroupSecret::generate().save(&folder.join("group-secret"))?;
         let card = format!("{}\n", self.card);
         files::write_new(&folder.join("card"), 0o644, card.as_bytes())
     }
@@ -219,9 +232,9 @@ pub fn administrator_key_name(number: usize) -> String {
 }
 
 impl ReplicaSecrets {
-    fn generate() -> Self {
+    fn generate(group_secret: Option<GroupSecret>) -> Self {
         let key = KeyPair::generate();
-        let signing = SigningKeys::in_memory(key.clone());
+        let signing = SigningKeys::in_memory(key.clone(), KeyPair::generate(), group_secret);
         Self { key, signing, device: DeviceIdentity::generate_mac() }
     }
 }

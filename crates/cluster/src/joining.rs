@@ -99,9 +99,11 @@ impl Joining {
             let what = format!("the protocol {protocol}: start it with the program of the members");
             return Ok(Progress::Lacks(what));
         }
-        if change.next.facts.counter.is_some() {
-            let what = "the secret that the members' trusted devices share".to_owned();
-            return Ok(Progress::Lacks(what));
+        let has_secret = || self.signing.lock().secret_of(&change.next).is_some();
+        if change.next.facts.counter.is_some() && !has_secret() {
+            let what = "the secret that the members' trusted devices share: the administrators' \
+                        program seals it for the key in this machine's card";
+            return Ok(Progress::Lacks(what.to_owned()));
         }
         let digest = change.digest();
         let has_said = |(said, of, at): &(Digest, Epoch, Instant)| {

@@ -22,6 +22,7 @@ use crate::rules::{Authority, Counter, FaultModel, Rules, Tuning};
 use crate::wire::Wire as _;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 /// See the [module](self).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -42,7 +43,8 @@ pub struct Configuration {
     pub tuning: Tuning,
     /// How clients convince replicas.
     pub requests: RequestMeans,
-    /// Hash of the secret that the members' devices share, if they share one and it was stated.
+    /// Names the secret that the members' devices share: its hash. None as long as that is the one
+    /// with which the group began.
     pub secret: Option<Digest>,
     /// Who may change the configuration.
     pub administrators: Administrators,
@@ -62,8 +64,29 @@ pub struct MemberEntry {
     pub identity: [u8; 32],
     /// Ed25519 public key that signs what it says in this configuration.
     pub signing: [u8; 32],
+    /// The secret that the devices share, for this member alone; none if it is the one with which
+    /// the group began.
+    pub sealed: Option<SealedSecret>,
     /// `host:port`, at most [`ADDRESS_BYTES_MAX`] long; nobody resolves it here.
     pub address: String,
+}
+
+/// A secret that only one member can read: whoever had the key by which it signed when
+/// administrators proposed the configuration that began with this secret, or, if it was new then,
+/// the key in its card. Members erase those keys, and the chain of configurations is public.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SealedSecret(pub [u8; Self::BYTES]);
+
+impl SealedSecret {
+    /// A public key that was made for it, the secret encrypted, and what shows that nobody has
+    /// altered it.
+    pub const BYTES: usize = 32 + 32 + 16;
+}
+
+impl fmt::Debug for SealedSecret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("SealedSecret(..)")
+    }
 }
 
 /// What a protocol's name stands for, as far as its members and clients have to agree on it. See
@@ -156,13 +179,6 @@ impl Configuration {
     #[must_use]
     pub fn can_rekey(&self) -> bool {
         !self.facts.speculative && self.requests != RequestMeans::Macs
-    }
-
-    /// Whether a member has left the group since it began: numbers of members count up, and no
-    /// number is given twice.
-    #[must_use]
-    pub const fn has_lost_members(&self) -> bool {
-        self.next_member.0 as usize != self.members.len()
     }
 
     /// What all replicas have of it. Of the first configuration that is all but the addresses: each

@@ -18,7 +18,7 @@
 use crate::costs;
 use crate::secret_file::{self, SecretFileError};
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
-use pentarchy_core::digest::Digest;
+use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::ClientId;
 use std::fmt;
 use std::path::Path;
@@ -138,6 +138,12 @@ impl GroupSecret {
     #[must_use]
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(Zeroizing::new(bytes))
+    }
+
+    /// Names it, for whoever has it and for whoever has not.
+    #[must_use]
+    pub fn name(&self) -> Digest {
+        Hasher::new("pentarchy group secret").bytes(self.as_bytes()).finish()
     }
 
     /// The secret, for the trusted device.

@@ -14,6 +14,7 @@
 //! | [`request_auth`] | how a client authenticates an envelope, and how a replica checks it |
 //! | [`signing_keys`] | the keys by which a member signs, one for each configuration |
 //! | [`session`] | keys that a client shares with its group's trusted devices |
+//! | [`sealed`] | a secret on its way to one member |
 //! | [`seen`] | what was found genuine before |
 //! | [`costs`] | how much of all this was done |
 
@@ -25,6 +26,7 @@ pub mod costs;
 pub mod keys;
 pub mod member_keys;
 pub mod request_auth;
+pub mod sealed;
 pub mod secret_file;
 pub mod seen;
 pub mod session;

@@ -1,15 +1,20 @@
-//! The keys by which one member signs: its identity key in the configuration with which its group
-//! began, and from then on one for each configuration, which it makes while the change is pending.
+//! The keys by which one member signs, one for each configuration, and the secrets that the
+//! devices of the members share.
 //!
-//! Each is in a file of its own, beside the change for which it was made, so that a replica that
-//! starts again still has it. Once the group has gone on for good, the files of earlier
+//! The first key is made with the member's identity; where it was not, the identity key takes its
+//! place. From then on the member makes a key while a change is pending. If the change brings the
+//! devices another secret, it is sealed to the key that the member has then, and the member opens
+//! it. Key and secret are in files beside the change for which they are, so that a replica that
+//! starts again still has them. Once the group has gone on for good, the files of earlier
 //! configurations are overwritten and removed: whoever gets hold of the machine afterwards cannot
-//! sign what the member might have said in those.
+//! sign what the member might have said in those, nor certify what its device might have.
 
-use crate::keys::KeyPair;
+use crate::keys::{GroupSecret, KeyPair};
+use crate::sealed::Receiver;
 use crate::secret_file::{self, SecretFileError, sync_directory_of};
 use pentarchy_core::Bytes;
 use pentarchy_core::change::Change;
+use pentarchy_core::configuration::Configuration;
 use pentarchy_core::wire::Wire as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -20,6 +25,12 @@ use zeroize::Zeroizing;
 /// The ending of a file with the change for which a key was made.
 const CHANGE: &str = "change";
 
+/// The ending of a file with the secret that the devices share from the change on.
+const SECRET: &str = "secret";
+
+/// The file with the key by which the member signs first.
+const FIRST: &str = "first";
+
 /// The longest of these files in bytes.
 const CHANGE_BYTES_MAX: u64 = 1 << 20;
 
@@ -29,6 +40,12 @@ pub struct SigningKeys {
     /// None if nothing outlives the process.
     folder: Option<PathBuf>,
     identity: KeyPair,
+    /// By which the member signed first. None if that is its identity key, or erased.
+    first: Option<KeyPair>,
+    /// What the devices shared first. None if this process is not to know it, or it is erased.
+    first_secret: Option<GroupSecret>,
+    /// Where that is.
+    first_secret_path: Option<PathBuf>,
     /// By which the member signs.
     current: KeyPair,
     /// The others that are not erased.
@@ -40,6 +57,9 @@ pub struct SigningKeys {
 struct Made {
     key: KeyPair,
     change: Change,
+    /// What the devices share from then on; none if that is what they shared first, or if the
+    /// member could not read it.
+    secret: Option<GroupSecret>,
     /// The member signed by it, and does not any more.
     is_former: bool,
 }
@@ -56,17 +76,36 @@ impl SharedSigningKeys {
 }
 
 impl SigningKeys {
-    /// Of a member whose keys end with its process.
+    /// Of a member whose keys end with its process: its identity key, the one by which it signs
+    /// first, and the secret that the devices share first, if it is to know that.
     #[must_use]
-    pub fn in_memory(identity: KeyPair) -> SharedSigningKeys {
-        Self { folder: None, current: identity.clone(), identity, others: Vec::new() }.shared()
+    pub fn in_memory(
+        identity: KeyPair,
+        first: KeyPair,
+        first_secret: Option<GroupSecret>,
+    ) -> SharedSigningKeys {
+        Self {
+            folder: None,
+            identity,
+            first_secret,
+            first_secret_path: None,
+            current: first.clone(),
+            first: Some(first),
+            others: Vec::new(),
+        }
+        .shared()
     }
 
-    /// Of a member with this identity, as they are in a folder. There need be none yet.
+    /// Of a member with this identity, as they are in a folder. There need be none yet. The file of
+    /// the secret that the devices shared first is read if it is named, and there.
     ///
     /// # Errors
     /// [`SecretFileError`] naming the file that cannot be read, or is none of these.
-    pub fn open(folder: &Path, identity: KeyPair) -> Result<SharedSigningKeys, SecretFileError> {
+    pub fn open(
+        folder: &Path,
+        identity: KeyPair,
+        first_secret: Option<&Path>,
+    ) -> Result<SharedSigningKeys, SecretFileError> {
         let others = match fs::read_dir(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(SecretFileError::system(folder, error)),
@@ -81,8 +120,28 @@ impl SigningKeys {
                 made.collect::<Result<_, _>>()?
             }
         };
-        let folder = Some(folder.to_owned());
-        Ok(Self { folder, current: identity.clone(), identity, others }.shared())
+        let first = load(&folder.join(FIRST), KeyPair::load)?;
+        let secret = first_secret.map(|path| load(path, GroupSecret::load)).transpose()?;
+        Ok(Self {
+            folder: Some(folder.to_owned()),
+            current: first.as_ref().unwrap_or(&identity).clone(),
+            identity,
+            first,
+            first_secret: secret.flatten(),
+            first_secret_path: first_secret.map(Path::to_owned),
+            others,
+        }
+        .shared())
+    }
+
+    /// Writes the key by which the member signs first into its folder.
+    ///
+    /// # Errors
+    /// [`SecretFileError`] if the file exists or cannot be written.
+    pub fn save_first(&self, folder: &Path) -> Result<(), SecretFileError> {
+        let made = fs::create_dir_all(folder);
+        made.map_err(|error| SecretFileError::system(folder, error))?;
+        self.first.as_ref().map_or(Ok(()), |first| first.save(&folder.join(FIRST)))
     }
 
     fn shared(self) -> SharedSigningKeys {
@@ -95,7 +154,8 @@ impl SigningKeys {
         &self.current
     }
 
-    /// The public key for a change: of a key that is made now, durably, unless it was before.
+    /// The public key for a change: of a key that is made now, durably, unless it was before. If
+    /// the change has another secret for the devices, that is kept with it.
     ///
     /// # Errors
     /// [`SecretFileError`] if it cannot be written.
@@ -103,8 +163,10 @@ impl SigningKeys {
         if let Some(known) = self.others.iter().find(|made| made.change == *change) {
             return Ok(known.key.public());
         }
+        let is_named = change.next.secret.is_some();
+        let secret = is_named.then(|| self.secret_of(&change.next)).flatten();
         let (key, change) = (KeyPair::generate(), change.clone());
-        let made = Made { key, change, is_former: false };
+        let made = Made { key, change, secret, is_former: false };
         if let Some(folder) = &self.folder {
             made.save(folder)?;
         }
@@ -113,12 +175,38 @@ impl SigningKeys {
         Ok(public)
     }
 
+    /// What the devices share in a configuration; none if this member cannot know it.
+    #[must_use]
+    pub fn secret_of(&self, configuration: &Configuration) -> Option<GroupSecret> {
+        let Some(name) = &configuration.secret else { return self.first_secret.clone() };
+        let known = self.others.iter().filter_map(|made| made.secret.as_ref());
+        let mut known = known.chain(&self.first_secret);
+        if let Some(known) = known.find(|secret| secret.name() == *name) {
+            return Some(known.clone());
+        }
+        let identity = self.identity.public();
+        let entry = configuration.members.iter().find(|member| member.identity == identity)?;
+        let (sealed, receiver) =
+            (entry.sealed?, Receiver { group: configuration.group, member: entry.id });
+        self.all().find_map(|key| receiver.open(&sealed, name, key))
+    }
+
+    /// Whether it has signed, or is about to sign, in another configuration than the first one.
+    #[must_use]
+    pub fn has_others(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// All keys that are not erased.
+    fn all(&self) -> impl Iterator<Item = &KeyPair> {
+        let made = self.others.iter().map(|made| &made.key);
+        [&self.current, &self.identity].into_iter().chain(&self.first).chain(made)
+    }
+
     /// The key of this public key, if the member has it.
     #[must_use]
     pub fn get(&self, public: &[u8; 32]) -> Option<&KeyPair> {
-        let made = self.others.iter().map(|made| &made.key);
-        let mut all = [&self.current, &self.identity].into_iter().chain(made);
-        all.find(|key| key.public() == *public)
+        self.all().find(|key| key.public() == *public)
     }
 
     /// From now on the member signs by the key of this public key; none if it does not have it.
@@ -141,18 +229,46 @@ impl SigningKeys {
         self.erase(&|made| !made.is_former && made.key.public() != current && is_void(&made.change))
     }
 
-    /// Erases the keys by which the member signed in earlier configurations, but for its identity.
+    /// Erases the keys by which the member signed in earlier configurations, but for its identity,
+    /// and what the devices shared in those.
     ///
     /// # Errors
     /// As [`Self::forget`].
     pub fn erase_former(&mut self) -> io::Result<()> {
+        if self.has_former_first() {
+            if let Some(folder) = &self.folder {
+                erase_file(&folder.join(FIRST))?;
+            }
+            self.first = None;
+        }
+        if self.has_former_secret() {
+            if let Some(path) = &self.first_secret_path {
+                erase_file(path)?;
+            }
+            self.first_secret = None;
+        }
         self.erase(&|made| made.is_former)
     }
 
     /// Whether one of those is still there.
     #[must_use]
     pub fn has_former(&self) -> bool {
-        self.others.iter().any(|made| made.is_former)
+        let has_made = self.others.iter().any(|made| made.is_former);
+        has_made || self.has_former_first() || self.has_former_secret()
+    }
+
+    fn has_former_first(&self) -> bool {
+        self.first.as_ref().is_some_and(|first| first.public() != self.current.public())
+    }
+
+    /// Whether the devices share another secret than at first, in the configuration for which the
+    /// present key was made.
+    fn has_former_secret(&self) -> bool {
+        let current = self.current.public();
+        let made = self.others.iter().find(|made| made.key.public() == current);
+        let secret = made.and_then(|made| made.secret.as_ref());
+        let differs = |first: &GroupSecret| secret.is_some_and(|it| it.name() != first.name());
+        self.first_secret.as_ref().is_some_and(differs)
     }
 
     fn erase(&mut self, goes: &dyn Fn(&Made) -> bool) -> io::Result<()> {
@@ -185,39 +301,66 @@ impl Made {
         written.map_err(|error| SecretFileError::system(&change, error))?;
         // Of an attempt whose key no longer counts: nobody was told of it.
         let _ = fs::remove_file(&path);
+        if let Some(secret) = &self.secret {
+            let path = path.with_extension(SECRET);
+            let _ = fs::remove_file(&path);
+            secret.save(&path)?;
+        }
         self.key.save(&path)
     }
 
     /// The key beside a change. None if a crash came before it was written, or while it was erased.
     fn load(beside: &Path) -> Result<Option<Self>, SecretFileError> {
-        let read =
-            |path: &Path| read_bounded(path).map_err(|error| SecretFileError::system(path, error));
         let path = beside.with_extension("");
-        // It is overwritten from its beginning on.
-        if !path.exists() || Zeroizing::new(read(&path)?).first().is_none_or(|byte| *byte == 0) {
-            return Ok(None);
-        }
-        let change = Change::from_bytes(&Bytes::from(read(beside)?));
+        let Some(key) = load(&path, KeyPair::load)? else { return Ok(None) };
+        let read = read_bounded(beside);
+        let bytes = read.map_err(|error| SecretFileError::system(beside, error))?;
+        let change = Change::from_bytes(&Bytes::from(bytes));
         let change = change.map_err(|_| SecretFileError::malformed(beside, CHANGE))?;
-        Ok(Some(Self { key: KeyPair::load(&path)?, change, is_former: false }))
+        let secret = load(&path.with_extension(SECRET), GroupSecret::load)?;
+        Ok(Some(Self { key, change, secret, is_former: false }))
     }
 
-    /// Overwrites what is in the file before it removes it. On flash storage the old bytes may
-    /// survive that.
     fn erase(&self, folder: &Path) -> io::Result<()> {
         let path = self.path(folder);
-        if path.exists() {
-            let mut file = OpenOptions::new().write(true).open(&path)?;
-            let length = file.metadata()?.len();
-            file.write_all(&vec![0; usize::try_from(length).unwrap_or(0)])?;
-            file.sync_all()?;
-            fs::remove_file(&path)?;
-        }
+        // The key goes last: it says that the others are there.
+        erase_file(&path.with_extension(SECRET))?;
+        erase_file(&path)?;
         match fs::remove_file(path.with_extension(CHANGE)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => sync_directory_of(&path),
         }
     }
+}
+
+/// What is in a secret file; none if there is none, or a crash came while it was erased.
+fn load<T>(
+    path: &Path,
+    load: impl FnOnce(&Path) -> Result<T, SecretFileError>,
+) -> Result<Option<T>, SecretFileError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let read = read_bounded(path).map_err(|error| SecretFileError::system(path, error))?;
+    // It is overwritten from its beginning on.
+    if Zeroizing::new(read).first().is_none_or(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    load(path).map(Some)
+}
+
+/// Overwrites what is in the file, if there is one, before it removes it. On flash storage the old
+/// bytes may survive that.
+fn erase_file(path: &Path) -> io::Result<()> {
+    if path.exists() {
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        let length = file.metadata()?.len();
+        file.write_all(&vec![0; usize::try_from(length).unwrap_or(0)])?;
+        file.sync_all()?;
+        fs::remove_file(path)?;
+        sync_directory_of(path)?;
+    }
+    Ok(())
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {

@@ -152,12 +152,11 @@ impl<D: Disk> Machine<'_, D> {
     }
 }
 
-/// Whether a change makes the group order by another protocol, or check requests in another way.
+/// Whether a change makes the group order by another protocol or under another secret, or check
+/// requests in another way.
 fn is_ordered_otherwise(change: &Change, membership: &Membership) -> bool {
-    let next = &change.next;
-    membership.stated.as_ref().is_none_or(|now| {
-        (&now.protocol, now.facts, now.requests) != (&next.protocol, next.facts, next.requests)
-    })
+    let how = |it: &Configuration| (it.protocol.clone(), it.facts, it.requests, it.secret);
+    membership.stated.as_ref().is_none_or(|now| how(now) != how(&change.next))
 }
 
 /// Whether a machine can carry out a change: of keys, secret, administrators, addresses, members,
@@ -195,7 +194,8 @@ mod tests {
 
     fn entry(id: u32) -> MemberEntry {
         let (identity, signing) = ([100 + id as u8; 32], [200 + id as u8; 32]);
-        MemberEntry { id: MemberId(id), identity, signing, address: format!("host-{id}:7000") }
+        let address = format!("host-{id}:7000");
+        MemberEntry { id: MemberId(id), identity, signing, sealed: None, address }
     }
 
     fn current() -> Configuration {

@@ -8,7 +8,9 @@ use pentarchy_core::Bytes;
 use pentarchy_core::auth::{AuthTag, Signature};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::change::{Change, Petition, Ready, Withdrawal};
-use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry, RequestMeans};
+use pentarchy_core::configuration::{
+    Administrators, Configuration, MemberEntry, RequestMeans, SealedSecret,
+};
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Handover, Message, Proof};
@@ -144,6 +146,7 @@ fn configuration() -> Configuration {
         id: MemberId(id.into()),
         identity: [id; 32],
         signing: [id + 9; 32],
+        sealed: (id != 2).then_some(SealedSecret([id; SealedSecret::BYTES])),
         address: format!("h:{id}"),
     };
     Configuration {

@@ -5,7 +5,7 @@ use crate::group::text;
 use crate::interrupt::Interrupt;
 use pentarchy_cluster::KeyPair;
 use pentarchy_cluster::administration::{
-    Administrator, Alteration, CannotAlter, Switch, alter, refresh,
+    Administrator, Alteration, CannotAlter, Switch, Terms, alter, refresh,
 };
 use pentarchy_cluster::chain_file;
 use pentarchy_cluster::config::{ClusterConfig, Durability};
@@ -125,7 +125,7 @@ impl ChangingGroup {
         let changes = others.iter().filter_map(|other| {
             let session_key = self.config.session_key;
             let switch = Some(Switch { protocol: other.rules.name, session_key });
-            alter(&shown, &Alteration { switch, ..Alteration::default() }, EXPIRES).ok()
+            alter(&shown, &Alteration { switch, ..Alteration::default() }, &self.terms()).ok()
         });
         Ok(changes.map(Prepared).next())
     }
@@ -147,7 +147,11 @@ impl ChangingGroup {
 
     /// The change after which each member signs by a new key.
     pub fn refreshed(&self) -> Outcome<Prepared> {
-        Ok(Prepared(refresh(&self.show()?, EXPIRES)))
+        Ok(Prepared(refresh(&self.show()?, &self.terms())))
+    }
+
+    const fn terms(&self) -> Terms {
+        Terms { expires: EXPIRES, counter: self.config.counter }
     }
 
     /// The change after which a new machine has the place of the member that has been one for
@@ -159,9 +163,9 @@ impl ChangingGroup {
         let oldest = shown.configuration.members.iter().map(|member| member.id).min();
         let (joins, leaves) = ([new.card().clone()], oldest.as_slice());
         let wanted = Alteration { joins: &joins, leaves, ..Alteration::default() };
-        let change = match alter(&shown, &wanted, EXPIRES) {
+        let change = match alter(&shown, &wanted, &self.terms()) {
             Ok(change) => change,
-            Err(CannotAlter::SharedSecret(_)) => return Ok(None),
+            Err(CannotAlter::CounterProcesses(_)) => return Ok(None),
             Err(error) => return Err(Failure::Internal(error.to_string())),
         };
         let keys = self.folder.path().join(format!("machine-{}", self.started));

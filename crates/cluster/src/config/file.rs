@@ -67,6 +67,8 @@ pub struct AdministratorsTable {
 pub struct ReplicaTable {
     pub address: Spanned<String>,
     pub key: Spanned<String>,
+    #[serde(default)]
+    pub signing: Option<Spanned<String>>,
     pub incarnation: Spanned<String>,
     #[serde(default)]
     pub device_key: Option<Spanned<String>>,

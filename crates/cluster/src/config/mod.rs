@@ -96,6 +96,8 @@ pub struct ReplicaEntry {
     pub address: String,
     /// Its public key.
     pub key: [u8; 32],
+    /// The public key by which it signs in the first configuration.
+    pub signing: [u8; 32],
     /// The life of its trusted device that the group admits.
     pub incarnation: Incarnation,
     /// Its device's public key; zero if the device certifies with the group's shared secret.
@@ -194,7 +196,8 @@ impl ClusterConfig {
         let member = |(id, entry): (u32, &ReplicaEntry)| MemberEntry {
             id: MemberId(id),
             identity: entry.key,
-            signing: entry.key,
+            signing: entry.signing,
+            sealed: None,
             address: entry.address.clone(),
         };
         let members: Vec<_> = (0..).zip(&self.replicas).map(member).collect();

@@ -168,13 +168,22 @@ fn replicas(tables: Vec<ReplicaTable>) -> Checked<Vec<ReplicaEntry>> {
         if !keys.insert(key) {
             return complain(&table.key, "two replicas have this key");
         }
+        // Of a group that was made by an earlier version, it is the same one.
+        let signing = match &table.signing {
+            Some(text) => hex_array(text, "a public key")?,
+            None => key,
+        };
+        if signing != key && !keys.insert(signing) {
+            let signing = table.signing.as_ref().map_or_else(|| table.key.span(), Spanned::span);
+            return Err(Complaint(signing, "another replica has this key".to_owned()));
+        }
         let device_key = match &table.device_key {
             Some(text) => hex_array(text, "a public key")?,
             None => [0; 32],
         };
         let incarnation = hex_array(&table.incarnation, "an incarnation")?;
         let incarnation = Incarnation(u64::from_be_bytes(incarnation));
-        entries.push(ReplicaEntry { address, key, incarnation, device_key });
+        entries.push(ReplicaEntry { address, key, signing, incarnation, device_key });
     }
     Ok(entries)
 }

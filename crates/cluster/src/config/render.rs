@@ -17,6 +17,9 @@ impl ClusterConfig {
             let _ =
                 writeln!(text, "\n# Replica {id}.\n[[replica]]\naddress = \"{}\"", entry.address);
             let _ = writeln!(text, "key = \"{}\"", hex::encode(entry.key));
+            if entry.signing != entry.key {
+                let _ = writeln!(text, "signing = \"{}\"", hex::encode(entry.signing));
+            }
             let _ = writeln!(text, "incarnation = \"{:016x}\"", entry.incarnation.0);
             if entry.device_key != [0; 32] {
                 let _ = writeln!(text, "device_key = \"{}\"", hex::encode(entry.device_key));

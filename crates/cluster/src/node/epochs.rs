@@ -11,7 +11,7 @@ use pentarchy_core::configuration::{Configuration, RequestMeans};
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
-use pentarchy_core::ids::{MemberId, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{Epoch, MemberId, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{BadRecord, Memory, Rules, Setup, Tuning};
@@ -33,8 +33,6 @@ pub(super) struct Epochs {
     /// The rules of the protocol with which it began.
     first: Rules,
     life: Life,
-    /// Its device has the secret that the devices of the first members share.
-    has_secret: bool,
     signing: SharedSigningKeys,
     /// When it could not make or erase a key.
     failed: Option<Instant>,
@@ -42,9 +40,11 @@ pub(super) struct Epochs {
     is_erasing: bool,
     checks: CounterChecks,
     trusted: Trusted,
-    /// What checks clients' tags, where the devices can. It keeps the clients' keys through all
-    /// epochs.
+    /// What checks clients' tags, where the devices can. It keeps the clients' keys for as long as
+    /// the devices share one secret.
     sessions: Option<Arc<dyn SessionCheck>>,
+    /// Names that secret.
+    secret: Option<Digest>,
     admission: Admission,
     tuning: Tuning,
     /// The configuration of which it said last that it lacks what that needs.
@@ -61,11 +61,13 @@ pub(super) enum Lacks {
              shared secret"
     )]
     Device,
-    #[error(
-        "this replica joined the group later, so its trusted device lacks the secret that the \
-         devices share"
-    )]
+    #[error("the secret that the trusted devices are to share was not sealed for this replica")]
     Secret,
+    #[error(
+        "the trusted devices are to share another secret, and that of this replica, in a process \
+         of its own, cannot take it: start the replica with --counter in-process"
+    )]
+    Process,
     #[error("clients are to use sessions with other trusted devices than this replica's")]
     Sessions,
 }
@@ -81,12 +83,12 @@ impl Epochs {
             me,
             first: super::protocol(config)?.rules,
             life,
-            has_secret: config.later.is_none(),
             signing,
             failed: None,
             is_erasing: false,
             checks: CounterChecks::new(membership, &trusted)?,
             sessions: trusted.sessions(membership),
+            secret: membership.stated.as_ref().and_then(|stated| stated.secret),
             trusted,
             admission: config.admission.clone(),
             tuning: config.tuning,
@@ -110,12 +112,15 @@ impl Epochs {
         if next.facts.counter == Some(Counter::Trinx) && !self.life.is_mac() {
             return Err(Lacks::Device);
         }
-        if next.facts.counter.is_some() && !self.has_secret {
-            return Err(Lacks::Secret);
+        if next.facts.counter.is_some() && !self.trusted.has_secret_of(next) {
+            return Err(match self.trusted {
+                Trusted::Here(_) => Lacks::Secret,
+                Trusted::Apart(_) => Lacks::Process,
+            });
         }
         match next.requests {
             RequestMeans::Session(key) => {
-                let is_ours = self.trusted.session_key().is_ok_and(|mine| mine == key);
+                let is_ours = self.trusted.session_key(next).is_some_and(|mine| mine == key);
                 (self.sessions.is_some() && is_ours).then_some(()).ok_or(Lacks::Sessions)
             }
             RequestMeans::Macs | RequestMeans::Signature => Ok(()),
@@ -144,21 +149,46 @@ impl Epochs {
         }
     }
 
+    /// Whether this is the first epoch, and the group has gone on: then this replica may have erased
+    /// what it had for it.
+    fn is_over(&self, membership: &Membership) -> bool {
+        membership.epoch == Epoch(0) && self.signing.lock().has_others()
+    }
+
+    /// Where the devices share another secret from an epoch on, clients' tags are others.
+    fn follow_secret(&mut self, membership: &Membership) {
+        let Some(stated) = &membership.stated else { return };
+        let needs = stated.facts.counter.is_some() && !self.is_over(membership);
+        if needs && !self.trusted.has_secret_of(stated) {
+            error!(
+                epoch = %membership.epoch,
+                "this replica lacks the secret that the trusted devices share, so the others \
+                 accept nothing that it orders until administrators run `pentarchy members \
+                 refresh`"
+            );
+        }
+        if stated.secret != self.secret {
+            (self.secret, self.sessions) = (stated.secret, self.trusted.sessions(membership));
+        }
+    }
+
     pub(super) fn try_verifier(
         &self,
         membership: &Arc<Membership>,
     ) -> Result<GroupVerifier, StartError> {
         let check = self.checks.in_epoch(membership);
-        let place = self.place(membership);
+        let (place, is_over) = (self.place(membership), self.is_over(membership));
         let signing = self.signing.lock();
         // Without its key for this epoch it believes nothing that is said to it alone.
         let key = signing.get(&membership.members[usize::from(place.0)].signing);
         let key = key.unwrap_or_else(|| {
-            error!(
-                epoch = %membership.epoch,
-                "this replica lacks its signing key of this epoch, so the others accept nothing \
-                 that it signs until administrators run `pentarchy members refresh`"
-            );
+            if !is_over {
+                error!(
+                    epoch = %membership.epoch,
+                    "this replica lacks its signing key of this epoch, so the others accept \
+                     nothing that it signs until administrators run `pentarchy members refresh`"
+                );
+            }
             signing.current()
         });
         let me = Some((place, key));
@@ -188,6 +218,7 @@ impl EpochFactory for Epochs {
     }
 
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
+        self.follow_secret(membership);
         let verifier = self.try_verifier(membership);
         Arc::new(
             verifier
@@ -248,10 +279,6 @@ impl EpochFactory for Epochs {
     fn prepare(&mut self, change: &Change, _: &Digest) -> Option<Prepared> {
         // Clients go by the keys in their own file.
         if !change.next.can_rekey() {
-            return None;
-        }
-        // Nothing brings a new secret to the devices.
-        if change.next.secret.is_some() {
             return None;
         }
         if self.is_pausing() {

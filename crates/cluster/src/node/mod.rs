@@ -10,7 +10,7 @@ use epochs::Epochs;
 
 use crate::config::{Admission, ClusterConfig, CounterPlace};
 use crate::data::{DataError, DataFolder, new_life};
-use crate::generate::ReplicaSecrets;
+use crate::generate::{ReplicaSecrets, SIGNING_FOLDER};
 use crate::protocols;
 use pentarchy_client::ConnectError;
 use pentarchy_core::ids::ReplicaId;
@@ -117,9 +117,6 @@ pub struct Taken {
     pub states: Option<States>,
 }
 
-/// The folder of the keys by which a replica signs, in its folder of keys.
-const SIGNING_FOLDER: &str = "signing";
-
 /// The file of the group's secret in a folder of keys.
 const GROUP_SECRET: &str = "group-secret";
 
@@ -152,15 +149,20 @@ pub fn take_secrets(
     if member.identity != key.public() {
         return Err(pentarchy_replica::StartError::WrongKey(ReplicaId(id)).into());
     }
-    let signing = SigningKeys::open(&folder.join(SIGNING_FOLDER), key.clone())?;
+    let secret = folder.join(GROUP_SECRET);
+    let readable = (config.counter == CounterPlace::InProcess).then_some(&*secret);
+    let signing = SigningKeys::open(&folder.join(SIGNING_FOLDER), key.clone(), readable)?;
     // For its check of every member's key: what follows uses the identity up.
     ClientSigner::macs(key.clone(), &membership)?;
-    let secret = folder.join(GROUP_SECRET);
     let here = match config.counter {
         CounterPlace::InProcess => {
-            let secret = Trusted::Here(GroupSecret::load(&secret)?);
-            secret.check_session_key(config)?;
-            Some(secret)
+            // It is erased once the devices share another one, which is with the signing keys.
+            if config.later.is_none() && !signing.lock().has_others() {
+                GroupSecret::load(&secret)?;
+            }
+            let here = Trusted::Here(signing.clone());
+            here.check_session_key(config)?;
+            Some(here)
         }
         CounterPlace::Process => None,
     };

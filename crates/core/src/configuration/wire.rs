@@ -1,7 +1,7 @@
 //! The bytes of a [`Configuration`]. Equal configurations have equal bytes, as their hash names
 //! them in all that replicas say.
 
-use super::{Administrators, Configuration, Facts, MemberEntry, RequestMeans};
+use super::{Administrators, Configuration, Facts, MemberEntry, RequestMeans, SealedSecret};
 use crate::digest::Digest;
 use crate::ids::{GroupId, MemberId};
 use crate::limits::{ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, PROTOCOL_NAME_BYTES_MAX, REPLICAS_MAX};
@@ -51,11 +51,22 @@ impl Wire for MemberEntry {
         self.id.encode(to);
         to.array(&self.identity);
         to.array(&self.signing);
+        to.option(self.sealed.as_ref());
         to.bytes(self.address.as_bytes());
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (id, identity, signing) = (MemberId::decode(from)?, from.array()?, from.array()?);
-        Ok(Self { id, identity, signing, address: text(from, ADDRESS_BYTES_MAX)? })
+        let sealed = from.option()?;
+        Ok(Self { id, identity, signing, sealed, address: text(from, ADDRESS_BYTES_MAX)? })
+    }
+}
+
+impl Wire for SealedSecret {
+    fn encode(&self, to: &mut Writer) {
+        to.array(&self.0);
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        from.array().map(Self)
     }
 }
 

@@ -74,8 +74,8 @@ impl fmt::Display for Refusal {
                  nobody would have to have the state; replace the others in another change"
             }
             Self::Secret => {
-                "the devices of the next configuration need a secret of their own; make the change \
-                 anew"
+                "where members come or go, the devices need another secret, sealed for each \
+                 member; make the change anew"
             }
             Self::Needed => "a member that has to be ready is not in the next configuration",
             Self::Full => "the group has had as many configurations as replicas keep",

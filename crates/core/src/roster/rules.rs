@@ -68,14 +68,14 @@ fn keeps_enough(next: &Configuration, current: &Configuration) -> bool {
     stay.count() > usize::from(next.f)
 }
 
-/// Devices that share a secret get another one when a member leaves, which keeps the old one, or
-/// joins, which learns the new one before it is a member; so also if one left long ago, while the
-/// protocol of the group needed no devices.
+/// Devices get another secret when a member leaves, which keeps the old one, or joins, which learns
+/// the new one before it is a member; so also while the protocol of the group needs no devices. It
+/// is sealed for each member. A group whose members stay can keep its secret.
 fn has_new_secret(next: &Configuration, current: &Configuration) -> bool {
     let is_new = next.secret.is_some() && next.secret != current.secret;
-    let changes = !has_members_of(next, current);
-    let is_needed = next.facts.counter.is_some() && (changes || next.has_lost_members());
-    !is_needed || is_new || mutant!("roster.secret-stays")
+    let is_sealed = next.members.iter().all(|member| member.sealed.is_some());
+    let stays = next.secret == current.secret && has_members_of(next, current);
+    is_new && is_sealed || stays || mutant!("roster.secret-stays")
 }
 
 /// Whether a configuration has the same members as another one, with the same identities.

@@ -1,14 +1,18 @@
 //! Configurations: what names them, and which of them a group can have.
 
 use pentarchy_core::Bytes;
+use pentarchy_core::auth::Signature;
+use pentarchy_core::change::{Change, Petition};
 use pentarchy_core::configuration::{
-    Administrators, BadConfiguration, Configuration, Facts, MemberEntry, RequestMeans,
+    Administrators, BadConfiguration, Configuration, Facts, MemberEntry, RequestMeans, SealedSecret,
 };
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::Handover;
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, ReplicaId, Slot};
-use pentarchy_core::limits::{ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX};
+use pentarchy_core::epochs::{Handover, Proof};
+use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, Millis, ReplicaId, Slot};
+use pentarchy_core::limits::{
+    ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, LINK_BYTES_MAX, PROTOCOL_NAME_BYTES_MAX, REPLICAS_MAX,
+};
 use pentarchy_core::membership::{Base, Life, PillarConfig};
 use pentarchy_core::ports::replica::wedging::History;
 use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
@@ -16,10 +20,16 @@ use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::succession::{Report, Succession};
 use pentarchy_core::wire::Wire;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 fn entry(id: u8) -> MemberEntry {
-    let address = format!("host-{id}:7000");
-    MemberEntry { id: MemberId(id.into()), identity: [id; 32], signing: [100 + id; 32], address }
+    MemberEntry {
+        id: MemberId(id.into()),
+        identity: [id; 32],
+        signing: [100 + id; 32],
+        sealed: Some(SealedSecret([id; SealedSecret::BYTES])),
+        address: format!("host-{id}:7000"),
+    }
 }
 
 /// Of a hybrid protocol with three members.
@@ -53,7 +63,7 @@ fn configuration() -> Configuration {
 
 /// The configuration with one thing changed, for each thing.
 fn changed() -> Vec<Configuration> {
-    let changes: [&dyn Fn(&mut Configuration); 30] = [
+    let changes: [&dyn Fn(&mut Configuration); 31] = [
         &|it| it.group.0[0] ^= 1,
         &|it| it.number += 1,
         &|it| it.protocol.push('s'),
@@ -81,6 +91,7 @@ fn changed() -> Vec<Configuration> {
         &|it| it.administrators.threshold = 1,
         &|it| it.administrators.keys.truncate(2),
         &|it| it.members[1].signing[0] ^= 1,
+        &|it| it.members[1].sealed = None,
         &|it| it.members[1].address.push('1'),
         &|it| it.members.swap(0, 1),
         &|it| it.next_member = MemberId(5),
@@ -241,7 +252,7 @@ fn how_an_epoch_ends_is_said_under_one_configuration() {
 fn its_name_is_as_the_page_of_formats_says() {
     let digest = configuration().digest();
     let hex: String = digest.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(hex, "4ae215c5fdf647a5f7798d4c26b340d15ca6c4c82b0374b5ce01ae935d7f6f70");
+    assert_eq!(hex, "e20bc0ea95b17d8197ef3252c22ee3ab3aeca980a7d299161aa597ea19b94b1c");
 }
 
 #[test]
@@ -256,4 +267,31 @@ fn an_epoch_under_it_is_bound_to_it() {
     assert_eq!(group.members[2].life(), lives[2]);
     let next = changed().pop().map(|it| it.begin(&lives).group_domain());
     assert_eq!(next, Some(group.group_domain()), "a request means the same in all of them");
+}
+
+/// What `docs/limits.md` says of the room that changes and the chain of proofs take.
+#[test]
+fn the_largest_group_keeps_to_the_limits() {
+    let member = |id: u32| {
+        let address = "a".repeat(ADDRESS_BYTES_MAX);
+        MemberEntry { id: MemberId(id), address, ..entry(0) }
+    };
+    let next = Configuration {
+        protocol: "p".repeat(PROTOCOL_NAME_BYTES_MAX),
+        administrators: Administrators { threshold: 1, keys: vec![[1; 32]; ADMINISTRATORS_MAX] },
+        members: (0..REPLICAS_MAX as u32).map(member).collect(),
+        ..configuration()
+    };
+    let needed = next.members.iter().map(|member| member.id).collect();
+    let (expects, expires) = (Digest::default(), Millis(1));
+    let change = Change { expects, attempt: 0, expires, next: next.clone(), needed };
+    let petition = Petition::Propose(Arc::new(change)).to_bytes();
+    assert!((25 << 10..29 << 10).contains(&petition.len()), "{}", petition.len());
+    let lives = vec![Life::mac(Incarnation(1)); REPLICAS_MAX];
+    let (base, digest) = (Base::default(), Some(next.digest()));
+    let handover = Handover { epoch: Epoch(0), base, lives, next: digest };
+    let signatures = (0..REPLICAS_MAX as u16).map(|id| (ReplicaId(id), Signature([0; 64])));
+    let link = Proof { handover, next: Some(Arc::new(next)), signatures: signatures.collect() };
+    let bytes = link.to_bytes().len();
+    assert!((29 << 10..33 << 10).contains(&bytes) && bytes < LINK_BYTES_MAX, "{bytes}");
 }

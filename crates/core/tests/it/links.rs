@@ -49,6 +49,7 @@ fn next(before: &Configuration, members: &[u32]) -> Configuration {
         id: MemberId(*member),
         identity: [200 + *member as u8; 32],
         signing: key(*member),
+        sealed: None,
         address: format!("host-{member}:7000"),
     };
     let members = members.iter().map(entry).collect();

@@ -359,6 +359,7 @@ fn an_administrator_signs() {
         id: MemberId(id.into()),
         identity: replica_key(id).public(),
         signing: replica_key(id).public(),
+        sealed: None,
         address: String::new(),
     };
     let configuration = Configuration {

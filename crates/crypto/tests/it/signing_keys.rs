@@ -1,13 +1,16 @@
 //! The keys by which a member signs, from configuration to configuration.
 
 use pentarchy_core::change::Change;
-use pentarchy_core::configuration::{Administrators, Configuration, Facts, RequestMeans};
+use pentarchy_core::configuration::{
+    Administrators, Configuration, Facts, MemberEntry, RequestMeans,
+};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{GroupId, MemberId, Millis};
 use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
-use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::keys::{GroupSecret, KeyPair};
+use pentarchy_crypto::sealed::Receiver;
 use pentarchy_crypto::signing_keys::{SharedSigningKeys, SigningKeys};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +26,7 @@ fn identity() -> KeyPair {
 }
 
 fn open(folder: &Path) -> SharedSigningKeys {
-    SigningKeys::open(folder, identity()).unwrap()
+    SigningKeys::open(folder, identity(), None).unwrap()
 }
 
 /// A change to the configuration of this number.
@@ -128,7 +131,7 @@ fn what_a_crash_left_is_no_key() {
     assert!(again != key && open(&folder).lock().get(&again).is_some());
     // A file that holds no key is named when the folder is opened.
     fs::write(&path, "pentarchy-key-1 12\n").unwrap();
-    let error = SigningKeys::open(&folder, identity()).unwrap_err();
+    let error = SigningKeys::open(&folder, identity(), None).unwrap_err();
     assert!(error.to_string().contains("pentarchy-key-1"), "{error}");
 }
 
@@ -147,4 +150,81 @@ fn an_erased_key_is_not_in_its_file() {
     keys.lock().adopt(&second).unwrap();
     keys.lock().erase_former().unwrap();
     assert!(fs::read(&held).unwrap().iter().all(|byte| *byte == 0));
+}
+
+/// A change that brings the devices this secret, sealed for the member under this key.
+fn change_with(number: u64, secret: &GroupSecret, signing: &[u8; 32]) -> Change {
+    let mut change = change(number);
+    let receiver = Receiver { group: change.next.group, member: MemberId(6) };
+    change.next.secret = Some(secret.name());
+    change.next.members = vec![MemberEntry {
+        id: MemberId(6),
+        identity: identity().public(),
+        signing: *signing,
+        sealed: receiver.seal(secret, signing),
+        address: "a:1".to_owned(),
+    }];
+    change
+}
+
+/// The secret files that are there, and what is in them.
+fn secrets(folder: &Path) -> Vec<String> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let secrets = paths.filter(|path| path.extension().is_some_and(|it| it == "secret"));
+    secrets.map(|path| fs::read_to_string(path).unwrap()).collect()
+}
+
+#[test]
+fn a_member_reads_the_secret_that_is_sealed_for_it_and_erases_the_one_before() {
+    let parent = folder("secret");
+    fs::create_dir_all(&parent).unwrap();
+    let (folder, first_path) = (parent.join("signing"), parent.join("group-secret"));
+    let [first, second, third] = [4, 5, 6].map(|byte| GroupSecret::from_bytes([byte; 32]));
+    first.save(&first_path).unwrap();
+    let key = KeyPair::from_seed([9; 32]);
+    SigningKeys::in_memory(identity(), key.clone(), None).lock().save_first(&folder).unwrap();
+    let open = || SigningKeys::open(&folder, identity(), Some(&first_path)).unwrap();
+    let read = |keys: &SharedSigningKeys, change: &Change| {
+        keys.lock().secret_of(&change.next).map(|secret| *secret.as_bytes())
+    };
+    let keys = open();
+    assert_eq!(keys.lock().current().public(), key.public());
+    assert_eq!(read(&keys, &change(0)), Some([4; 32]), "that of the first configuration");
+
+    // It can read the next one at once, and keeps it with the key that it makes.
+    let to_second = change_with(1, &second, &key.public());
+    assert_eq!(read(&keys, &to_second), Some([5; 32]));
+    let other = change_with(1, &second, &KeyPair::from_seed([8; 32]).public());
+    assert_eq!(read(&keys, &other), None, "it is sealed under another key");
+    let signing = keys.lock().prepare(&to_second).unwrap();
+    assert!(!keys.lock().has_former());
+    assert_eq!(secrets(&folder).len(), 1);
+    keys.lock().adopt(&signing).unwrap();
+    assert!(keys.lock().has_former());
+    keys.lock().erase_former().unwrap();
+    assert!(!first_path.exists() && !folder.join("first").exists());
+    for keys in [keys, open()] {
+        keys.lock().adopt(&signing).unwrap();
+        assert!(!keys.lock().has_former());
+        assert_eq!(
+            [change(0), to_second.clone()].map(|it| read(&keys, &it)),
+            [None, Some([5; 32])]
+        );
+    }
+
+    // One that is not ready keeps its key, and can read what is sealed for that after any restart.
+    let to_third = change_with(2, &third, &signing);
+    let keys = open();
+    keys.lock().adopt(&signing).unwrap();
+    assert_eq!(read(&keys, &to_third), Some([6; 32]));
+    // If nothing new is shared, the next key goes with the same secret.
+    let mut same = to_second.clone();
+    same.next.number = 2;
+    let next = keys.lock().prepare(&same).unwrap();
+    keys.lock().adopt(&next).unwrap();
+    keys.lock().erase_former().unwrap();
+    assert_eq!(read(&open(), &same), Some([5; 32]));
+    let kept = secrets(&folder);
+    assert!(kept.len() == 1 && kept[0].contains(&"05".repeat(32)), "{kept:?}");
+    assert_eq!(read(&open(), &to_third), None, "the key under which it was sealed is erased");
 }

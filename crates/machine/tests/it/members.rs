@@ -104,6 +104,7 @@ fn configuration(number: u64, members: &[u32]) -> Configuration {
         id: MemberId(*id),
         identity: [100 + *id as u8; 32],
         signing: [200 + *id as u8; 32],
+        sealed: None,
         address: format!("host-{id}:7000"),
     };
     Configuration {

@@ -8,6 +8,7 @@ use pentarchy::KeyPair;
 use pentarchy::chain_file;
 use pentarchy::config::ClusterConfig;
 use pentarchy::following::Follower;
+use pentarchy::generate::SIGNING_FOLDER;
 use pentarchy::joining::{Joining, Progress};
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
@@ -61,7 +62,7 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
     }
     // What can go wrong later is tried before: the group counts on who says that it is ready.
     let listener = Some(bind(address(args)?)?);
-    let signing = SigningKeys::open(&args.keys.join("signing"), keys.clone());
+    let signing = SigningKeys::open(&args.keys.join(SIGNING_FOLDER), keys.clone(), None);
     let signing = signing.map_err(|error| bad(&error))?;
     let life = life(&args.keys).map_err(|error| bad(&error))?;
     let config = config.follow_file(&chain_file::beside(&args.config))?;

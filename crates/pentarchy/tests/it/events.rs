@@ -1,6 +1,6 @@
 //! What a service tells clients unasked, over real sockets.
 
-use pentarchy::administration::relocate;
+use pentarchy::administration::{Terms, relocate};
 use pentarchy::node::client_config;
 use pentarchy::{
     Client, ClientEvent, ClientId, Context, Event, KeyPair, LocalCluster, Malformed, SmallService,
@@ -101,7 +101,7 @@ fn a_client_is_told_nothing_twice_when_its_group_changes() {
     let administrators = cluster.administrators().expect("administrators");
     let shown = administrators[0].show(PATIENCE).expect("how the group is");
     let (_, port) = cluster.config().replicas[2].address.rsplit_once(':').expect("a port");
-    let change = relocate(&shown, MemberId(2), &format!("localhost:{port}"), PATIENCE);
+    let change = relocate(&shown, MemberId(2), &format!("localhost:{port}"), &Terms::new(PATIENCE));
     let change = change.expect("there is such a member");
     let last = std::thread::scope(|scope| {
         let changes = scope.spawn(|| {

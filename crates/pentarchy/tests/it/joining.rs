@@ -3,13 +3,13 @@
 use crate::hosts::Parts;
 use crate::resp::Connection;
 use crate::support::{eventually, free_port, pentarchy, run, stderr, stdout, text};
-use pentarchy_protocols::EXAMPLES;
+use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A group of four without trusted devices, with a gateway.
+/// A group with a gateway.
 struct Group {
     parts: Parts,
     /// By the number of the member.
@@ -29,11 +29,12 @@ fn end(child: &mut Child) {
 }
 
 impl Group {
-    fn start(options: &[&str]) -> Self {
-        let protocol = ["--protocol", EXAMPLES.signed.rules.name, "--administrators", "1"];
-        let parts = Parts::init_on(4, &[&protocol, options].concat());
+    fn start(protocol: &Descriptor, options: &[&str]) -> Self {
+        let words = ["--protocol", protocol.rules.name, "--administrators", "1"];
+        let n = protocol.rules.replicas(1);
+        let parts = Parts::init_on(n, &[&words, options].concat());
         let mut group = Self { parts, replicas: Vec::new(), port: free_port() };
-        for id in 0..4 {
+        for id in 0..n {
             let child = group.parts.replica(id).spawn().expect("it starts");
             group.replicas.push(Some(child));
         }
@@ -68,11 +69,15 @@ impl Group {
     }
 
     /// What an administrator does.
-    fn members(&self, words: &[&str]) -> (String, Option<i32>) {
+    fn administer(&self, words: &[&str]) -> (String, Option<i32>) {
         let (config, key) = (self.parts.file("cluster.toml"), self.parts.file("admin-1.key"));
         let whom = ["--config", text(&config), "--admin-key", text(&key)];
-        let output = run(&[&["members"], words, &whom[..]].concat());
+        let output = run(&[words, &whom[..]].concat());
         (stdout(&output) + &stderr(&output), output.status.code())
+    }
+
+    fn members(&self, words: &[&str]) -> (String, Option<i32>) {
+        self.administer(&[&["members"], words].concat())
     }
 
     /// What a replica says of itself.
@@ -94,7 +99,7 @@ impl Group {
                     assert_eq!(self.count(&mut connection), *count, "each is executed once");
                 }
             });
-            let altered = self.members(words);
+            let altered = self.administer(words);
             done.store(true, Ordering::Relaxed);
             counts.join().expect("it notices nothing");
             assert!(altered.1 == Some(0) && altered.0.contains("has begun"), "{}", altered.0);
@@ -118,22 +123,25 @@ fn goes_on(group: &Group, connection: &mut Connection, count: &mut u64) {
 
 /// A machine takes the place of a dead one, is started again, and then counts where another one is
 /// missing.
-fn machines_take_the_place_of_dead_ones(options: &[&str], forgets: bool) {
-    let mut group = Group::start(options);
+fn machines_take_the_place_of_dead_ones(protocol: &Descriptor, options: &[&str], forgets: bool) {
+    let mut group = Group::start(protocol, options);
+    // The number that the new machine gets.
+    let n = protocol.rules.replicas(1);
     let (mut connection, mut count) = (Connection::open(group.port), 0);
     let mut goes_on = |group: &Group| goes_on(group, &mut connection, &mut count);
     goes_on(&group);
     group.kill(1);
     let keys = group.prepare("fourth");
     let (said, code) = group.members(&["replace", "1", text(&keys.join("card")), "--wait", "1"]);
-    assert!(code == Some(1) && said.contains("pending still") && said.contains(": 4"), "{said}");
+    assert!(code == Some(1) && said.contains("pending still"), "{said}");
+    assert!(said.contains(&format!(": {n}")), "{said}");
     let client = group.parts.file("client.key");
     eventually("all others are ready", || {
         let pending = group.report(0)["pending_change"].clone();
-        pending == json!({ "number": 1, "members": 4, "ready": 3 })
+        pending == json!({ "number": 1, "members": n, "ready": n - 1 })
     });
     goes_on(&group);
-    group.join(4, &keys);
+    group.join(n, &keys);
     eventually("the former keys are gone", || {
         let replica = group.report(0);
         replica["configuration_number"] == 1
@@ -147,9 +155,9 @@ fn machines_take_the_place_of_dead_ones(options: &[&str], forgets: bool) {
     let (said, _) = group.parts.status(&client);
     assert!(said.contains("There is one administrator"), "{said}");
     // It is started again. If it has forgotten what it said, the group has to admit it.
-    group.kill(4);
+    group.kill(n);
     goes_on(&group);
-    group.join(4, &keys);
+    group.join(n, &keys);
     if forgets {
         eventually("it is admitted", || group.members(&["list"]).0.contains("epoch 2:"));
     }
@@ -158,45 +166,75 @@ fn machines_take_the_place_of_dead_ones(options: &[&str], forgets: bool) {
     goes_on(&group);
 
     let (said, _) = group.members(&["list"]);
-    assert!(said.contains("configuration 1,") && said.contains(" 4 "), "{said}");
+    assert!(said.contains("configuration 1,") && said.contains(&format!(" {n} ")), "{said}");
     let again = group.members(&["replace", "2", text(&keys.join("card"))]);
     assert!(again.1 == Some(2) && again.0.contains("member already"), "{again:?}");
 }
 
 #[test]
 fn machines_that_keep_what_they_say_take_the_place_of_dead_ones() {
-    machines_take_the_place_of_dead_ones(&["--durability", "sync"], false);
+    machines_take_the_place_of_dead_ones(EXAMPLES.signed, &["--durability", "sync"], false);
 }
 
 #[test]
 fn machines_that_keep_nothing_take_the_place_of_dead_ones() {
-    machines_take_the_place_of_dead_ones(&["--durability", "memory", "--open"], true);
+    let options = ["--durability", "memory", "--open"];
+    machines_take_the_place_of_dead_ones(EXAMPLES.signed, &options, true);
+}
+
+#[test]
+fn machines_with_devices_that_keep_what_they_say_take_the_place_of_dead_ones() {
+    let options = ["--durability", "sync", "--request-auth", "session"];
+    machines_take_the_place_of_dead_ones(DEFAULT, &options, false);
+}
+
+#[test]
+fn machines_with_devices_that_keep_nothing_take_the_place_of_dead_ones() {
+    let options = ["--durability", "memory", "--open"];
+    machines_take_the_place_of_dead_ones(EXAMPLES.macs, &options, true);
 }
 
 #[test]
 fn a_group_grows_to_tolerate_two_faults_and_shrinks() {
-    let mut group = Group::start(&["--durability", "sync"]);
+    grows_and_shrinks(EXAMPLES.signed);
+}
+
+#[test]
+fn a_group_with_devices_grows_to_tolerate_two_faults_and_shrinks() {
+    grows_and_shrinks(DEFAULT);
+}
+
+fn grows_and_shrinks(protocol: &Descriptor) {
+    let mut group = Group::start(protocol, &["--durability", "sync"]);
     let (mut connection, mut count) = (Connection::open(group.port), 1);
     assert_eq!(group.count(&mut connection), count);
-    let keys: Vec<_> = ["a", "b", "c"].iter().map(|name| group.prepare(name)).collect();
+    let (first, last) = (protocol.rules.replicas(1), protocol.rules.replicas(2) - 1);
+    let keys: Vec<_> =
+        (first..=last).map(|member| group.prepare(&format!("new-{member}"))).collect();
     let cards: Vec<_> = keys.iter().map(|keys| keys.join("card")).collect();
     let cards: Vec<&str> = cards.iter().map(|card| text(card)).collect();
     let (said, code) = group.members(&[&["add"], &cards[..1], &["--f", "2"]].concat());
     assert!(code == Some(2) && said.contains("--f"), "{said}");
     let client = group.parts.file("client.key");
-    for (member, (keys, card)) in (4..).zip(keys.iter().zip(&cards)) {
+    for (member, (keys, card)) in (first..).zip(keys.iter().zip(&cards)) {
         group.join(member, keys);
-        let words: &[&str] = if member == 6 { &["--f", "2"] } else { &[] };
-        group.alter_under_load(&[&["add", card], words].concat(), &mut count);
+        let words: &[&str] = if member == last { &["--f", "2"] } else { &[] };
+        group.alter_under_load(&[&["members", "add", card], words].concat(), &mut count);
         eventually("it has the state", || group.parts.status(&client).1 == Some(0));
     }
     group.kill(0);
-    group.kill(5);
+    group.kill(2);
     goes_on(&group, &mut connection, &mut count);
-    group.alter_under_load(&["remove", "0", "5", "6", "--f", "1"], &mut count);
+    // As many as came. Two of those that leave are dead.
+    let leave = [0, 2, last].map(|member| member.to_string());
+    let leave: Vec<&str> = leave.iter().map(String::as_str).take(keys.len()).collect();
+    let words = [&["members", "remove"], &leave[..], &["--f", "1"]].concat();
+    group.alter_under_load(&words, &mut count);
     goes_on(&group, &mut connection, &mut count);
-    let ended = group.replicas[6].as_mut().expect("it ran").wait().expect("it ends");
-    assert!(ended.success(), "the group goes on without it: {ended}");
+    if leave.len() > 2 {
+        let ended = group.replicas[last].as_mut().expect("it ran").wait().expect("it ends");
+        assert!(ended.success(), "the group goes on without it: {ended}");
+    }
     group.kill(1);
     goes_on(&group, &mut connection, &mut count);
 }
@@ -204,7 +242,7 @@ fn a_group_grows_to_tolerate_two_faults_and_shrinks() {
 /// None of the addresses in a client's file is a member's, but the file beside it leads there.
 #[test]
 fn what_was_exported_leads_to_a_group_that_is_elsewhere() {
-    let mut group = Group::start(&["--durability", "memory", "--open"]);
+    let mut group = Group::start(EXAMPLES.signed, &["--durability", "memory", "--open"]);
     let config = group.parts.file("cluster.toml");
     let commands = |command: &str, config: &Path| {
         let output = run(&["config", command, "--config", text(config)]);
@@ -264,16 +302,58 @@ fn what_was_exported_leads_to_a_group_that_is_elsewhere() {
     }
 }
 
+/// Devices get another secret whenever somebody comes or goes, also while nobody needs them.
 #[test]
-fn the_members_of_a_group_whose_devices_share_a_secret_stay() {
-    let mut parts = Parts::init_with(&["--administrators", "1"]);
-    (0..3).for_each(|id| parts.start_replica(id));
-    let keys = parts.file("new");
-    run(&["members", "prepare", "--address", "127.0.0.1:9", "--out", text(&keys)]);
-    let (config, key) = (parts.file("cluster.toml"), parts.file("admin-1.key"));
+fn a_group_comes_back_to_devices_after_members_have_come_and_gone() {
+    let mut group = Group::start(EXAMPLES.signed, &["--durability", "sync"]);
+    let (mut connection, mut count) = (Connection::open(group.port), 0);
+    goes_on(&group, &mut connection, &mut count);
+    let client = group.parts.file("client.key");
+    let [with, without] = [DEFAULT, EXAMPLES.signed].map(|protocol| protocol.rules.name);
+    let to = |protocol| ["reconfigure", "--protocol", protocol];
+    group.alter_under_load(&[&to(with)[..], &["--remove", "3"]].concat(), &mut count);
+    let keys = group.prepare("fifth");
+    group.join(4, &keys);
     let card = keys.join("card");
-    let words = ["members", "replace", "1", text(&card), "--config", text(&config)];
-    let refused = run(&[&words[..], &["--admin-key", text(&key)]].concat());
-    assert_eq!(refused.status.code(), Some(2), "{}", stdout(&refused));
-    assert!(stderr(&refused).contains("share a secret"), "{}", stderr(&refused));
+    group.alter_under_load(&[&to(without)[..], &["--add", text(&card)]].concat(), &mut count);
+    eventually("it has the state", || group.parts.status(&client).1 == Some(0));
+    group.alter_under_load(&[&to(with)[..], &["--remove", "0"]].concat(), &mut count);
+    eventually("all are level", || group.parts.status(&client).1 == Some(0));
+    // The new machine's device counts: another one is missing, and then it has stopped, too.
+    group.kill(1);
+    goes_on(&group, &mut connection, &mut count);
+    group.kill(4);
+    group.join(4, &keys);
+    goes_on(&group, &mut connection, &mut count);
+}
+
+/// The one that a machine was begun with is erased, and so is that of each configuration.
+#[test]
+fn former_secrets_are_erased() {
+    let group = Group::start(DEFAULT, &["--durability", "sync"]);
+    let kept = |id: usize| {
+        let folder = group.parts.file(&format!("replica-{id}"));
+        let signing = std::fs::read_dir(folder.join("signing")).expect("there is one");
+        let names = signing.map(|entry| entry.expect("a file").file_name().into_string());
+        let secrets = names.filter(|name| name.as_ref().is_ok_and(|it| it.ends_with(".secret")));
+        let has = |name: &str| folder.join(name).exists();
+        (has("group-secret"), has("signing/first"), secrets.count())
+    };
+    assert_eq!(kept(0), (true, true, 0));
+    for number in 1..=2 {
+        let (said, code) = group.members(&["refresh"]);
+        assert!(code == Some(0), "{said}");
+        assert!(said.contains(&format!("configuration {number} has begun")), "{said}");
+        eventually("each has one secret", || (0..3).all(|id| kept(id) == (false, false, 1)));
+    }
+}
+
+#[test]
+fn counters_in_processes_of_their_own_keep_their_secret_and_the_group_its_members() {
+    let group = Group::start(DEFAULT, &["--counter", "process"]);
+    let card = group.prepare("new").join("card");
+    let (said, code) = group.members(&["replace", "1", text(&card)]);
+    assert!(code == Some(2) && said.contains("--counter in-process"), "{said}");
+    let (said, code) = group.members(&["refresh"]);
+    assert!(code == Some(0), "{said}");
 }

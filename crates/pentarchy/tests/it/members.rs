@@ -3,7 +3,7 @@
 use crate::durable::status;
 use crate::hosts::Parts;
 use crate::support::{Cluster, PATIENCE, eventually, free_port, run, stderr, stdout, text};
-use pentarchy::administration::{Administrator, refresh};
+use pentarchy::administration::{Administrator, Terms, refresh};
 use pentarchy::services::kv::{Command, Kv, STATE_BYTES_DEFAULT};
 use pentarchy::{Client, KeyPair, LocalCluster, RequestMode, Service};
 use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
@@ -39,7 +39,7 @@ fn signing(administrator: &Administrator) -> (u64, Vec<[u8; 32]>) {
 fn refresh_all(administrator: &Administrator) -> Vec<[u8; 32]> {
     let (number, before) = signing(administrator);
     let shown = administrator.show(PATIENCE).expect("an administrator is shown");
-    let change = refresh(&shown, Duration::from_secs(600));
+    let change = refresh(&shown, &Terms::new(Duration::from_secs(600)));
     administrator.propose(change, PATIENCE).expect("it is accepted");
     let mut after = (number, before.clone());
     eventually("the configuration begins", || {
@@ -151,8 +151,8 @@ fn an_operator_renews_the_keys_of_a_group_that_runs() {
         let [old, new] = [&before, &after].map(|shown| &shown["members"][id]);
         assert!(old["signing"] != new["signing"] && old["identity"] == new["identity"]);
         let folder = cluster.data.join(format!("replica-{id}")).join("signing");
-        eventually("there is the present key, and its change", || {
-            std::fs::read_dir(&folder).expect("it was made").count() == 2
+        eventually("there is the present key, its change, and the devices' secret", || {
+            std::fs::read_dir(&folder).expect("it was made").count() == 3
         });
     }
     assert_eq!(cluster.redis_cli(&["GET", "key"]), "value");
@@ -183,7 +183,7 @@ fn more_than_half_of_the_administrators_are_needed() {
     assert!(code == Some(0) && said.contains("1 of 2 administrators propose"), "{said}");
     let (_, change) = said.split_once("propose ").expect("a digest");
     let (change, new) = change.split_once(": ").expect("what it alters");
-    assert_eq!(new.trim(), "other signing keys");
+    assert_eq!(new.trim(), "other signing keys, secret");
     let (said, code) = asks("admin-3.key", &["approve", "0123456789abcdef0123456789abcdef"]);
     assert!(code == Some(1) && said.contains("no proposal"), "{said}");
     let (said, code) = asks("client.key", &["list"]);

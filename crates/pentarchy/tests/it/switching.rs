@@ -3,7 +3,7 @@
 use crate::durable::status;
 use crate::members::{Stops, count, increment, service};
 use crate::support::{Cluster, PATIENCE, eventually, port_arguments, run, stderr, stdout, text};
-use pentarchy::administration::{Administrator, Alteration, Switch, alter};
+use pentarchy::administration::{Administrator, Alteration, Switch, Terms, alter};
 use pentarchy::node::client_config;
 use pentarchy::services::kv::Command;
 use pentarchy::{Client, KeyPair, LocalCluster, RequestMode};
@@ -24,7 +24,7 @@ fn switch_to(administrator: &Administrator, protocol: &Descriptor, session_key: 
     let number = shown.configuration.number + 1;
     let switch = Some(Switch { protocol: protocol.rules.name, session_key });
     let wanted = Alteration { switch, ..Alteration::default() };
-    let change = alter(&shown, &wanted, Duration::from_secs(600)).expect("it can");
+    let change = alter(&shown, &wanted, &Terms::new(Duration::from_secs(600))).expect("it can");
     administrator.propose(change, PATIENCE).expect("it is accepted");
     eventually("the configuration begins", || {
         let shown = administrator.show(PATIENCE).expect("an administrator is shown");
@@ -135,7 +135,9 @@ fn members_stay_with_their_protocol_if_they_cannot_switch() {
     let refusal = |protocol: &str| {
         let switch = Some(Switch { protocol, session_key: None });
         let wanted = Alteration { switch, ..Alteration::default() };
-        alter(&shown, &wanted, Duration::from_secs(600)).expect_err("it cannot").to_string()
+        alter(&shown, &wanted, &Terms::new(Duration::from_secs(600)))
+            .expect_err("it cannot")
+            .to_string()
     };
     let unknown = refusal("nothing");
     assert!(unknown.starts_with("no protocol \"nothing\" to switch to; there are: "), "{unknown}");
@@ -144,7 +146,8 @@ fn members_stay_with_their_protocol_if_they_cannot_switch() {
         assert_eq!(refusal(name), unknown.replace("nothing", name));
     }
     // Another version of the program means something else by that name.
-    let mut change = alter(&shown, &Alteration::default(), Duration::from_secs(600)).expect("can");
+    let mut change =
+        alter(&shown, &Alteration::default(), &Terms::new(Duration::from_secs(600))).expect("can");
     change.next.facts.replies = Count::per_fault_and_one(0);
     administrators[0].propose(change, PATIENCE).expect("the roster has no program to compare with");
     std::thread::sleep(Duration::from_secs(3));

@@ -83,6 +83,7 @@ mod tests {
             id: MemberId(*id),
             identity: group.keys[*id as usize].public(),
             signing: group.keys[*id as usize].public(),
+            sealed: None,
             address: address.to_owned(),
         };
         let configuration = Configuration {

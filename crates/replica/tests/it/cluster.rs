@@ -128,7 +128,7 @@ impl Cluster {
                 epochs: Box::new(Following { me, tuning }),
                 service: Box::new(Whole::new(Tally::default())),
                 signer: ClientSigner::signature(keys.clone(), membership.group_domain()),
-                signing: SigningKeys::in_memory(keys.clone()),
+                signing: SigningKeys::in_memory(keys.clone(), keys.clone(), None),
                 keys,
                 counters: vec![Box::new(NoCounter)],
                 life,

@@ -115,7 +115,7 @@ impl Pool {
         let entry = |(id, it): (&MemberId, &Candidate)| {
             let Registered { signing, life } = it.registered?;
             let (identity, address) = (it.identity, it.address.clone());
-            let entry = MemberEntry { id: *id, identity, signing, address };
+            let entry = MemberEntry { id: *id, identity, signing, sealed: None, address };
             Some(((it.score, turn(*id)), entry, life))
         };
         let mut all: Vec<_> = self.candidates.iter().filter_map(entry).collect();

@@ -170,8 +170,7 @@ impl Configurations {
         let who = |it: &Configuration| -> BTreeSet<_> {
             it.members.iter().map(|member| (member.id, member.identity)).collect()
         };
-        let needs = next.facts.counter.is_some() && who(next) != who(last);
-        if needs && (next.secret.is_none() || next.secret == last.secret) {
+        if who(next) != who(last) && (next.secret.is_none() || next.secret == last.secret) {
             return broken(format!("{replica} begins {next:?} with the secret of the one before"));
         }
         let mut new = 0;

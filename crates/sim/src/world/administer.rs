@@ -7,7 +7,9 @@ use crate::rng::Rng;
 use crate::swarm::AS_IT_SHOULD_BE;
 use crate::time::Micros;
 use pentarchy_core::change::{Change, Petition, Withdrawal};
-use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry, RequestMeans};
+use pentarchy_core::configuration::{
+    Administrators, Configuration, MemberEntry, RequestMeans, SealedSecret,
+};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, MemberId, Millis, ReplicaId};
 use pentarchy_core::membership::{Member, Membership};
@@ -49,6 +51,7 @@ pub(super) fn stated(
         id: member.id,
         identity: member.identity,
         signing: member.signing,
+        sealed: None,
         address: format!("{}:7000", member.id),
     };
     let keys = administrators(seed).iter().map(|it| it.0).collect();
@@ -94,7 +97,7 @@ impl World<'_> {
             let leaver = gone.unwrap_or(rng.below(next.members.len() as u64) as usize);
             let identity = member_id(ReplicaId(place as u16)).0;
             let (id, address) = (next.next_member, format!("{}:7000", next.next_member));
-            let new = MemberEntry { id, identity, signing: identity, address };
+            let new = MemberEntry { id, identity, signing: identity, sealed: None, address };
             if rng.percent(40) {
                 next.members[leaver] = new;
             } else {
@@ -146,7 +149,12 @@ impl World<'_> {
         let secret = Digest::of(&rng.next_u64().wrapping_add(next.number).to_le_bytes());
         let goes_wrong = |rng: &mut Rng, percent| way != AS_IT_SHOULD_BE && rng.percent(percent);
         // An administrator who forgets to make one.
-        next.secret = if goes_wrong(&mut rng, 15) { current.secret } else { Some(secret) };
+        if !goes_wrong(&mut rng, 15) {
+            next.secret = Some(secret);
+            // Devices of this world have keys of their own, so nobody reads it.
+            let sealed = Some(SealedSecret([0; SealedSecret::BYTES]));
+            next.members.iter_mut().for_each(|member| member.sealed = sealed);
+        }
         let lasts = if goes_wrong(&mut rng, 25) { rng.range(1, 3_000) } else { 15_000 };
         // Agreed time may be far behind the clocks, as in a group that nobody asks for anything.
         let now = executor.time().0.max(replica.clock.read(self.now).0);

@@ -24,6 +24,7 @@ fn configuration(group: GroupId, number: u64) -> Configuration {
         id: MemberId(member.into()),
         identity: [200 + member; 32],
         signing: signing(member),
+        sealed: None,
         address: format!("host-{member}:7000"),
     };
     Configuration {

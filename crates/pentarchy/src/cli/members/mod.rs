@@ -7,7 +7,7 @@ pub mod showing;
 use args::{Altering, Asked, MembersArgs, MembersCommand, Proposing, ReconfigureArgs};
 use pentarchy::KeyPair;
 use pentarchy::administration::{
-    AdministrationError, Administrator, Alteration, Appointment, Switch, alter, appoint,
+    AdministrationError, Administrator, Alteration, Appointment, Switch, Terms, alter, appoint,
     is_made_by, refresh, relocate,
 };
 use pentarchy::config::{ClusterConfig, check_address};
@@ -66,19 +66,19 @@ pub fn run(args: &MembersArgs) -> Outcome {
             )
         }
         MembersCommand::Refresh(proposing) => {
-            propose(proposing, |shown, expires| Ok(refresh(shown, expires)))
+            propose(proposing, |shown, terms| Ok(refresh(shown, terms)))
         }
         MembersCommand::Move { member, address, proposing } => {
             check_address(address).map_err(Failure::Usage)?;
-            propose(proposing, |shown, expires| {
-                relocate(shown, MemberId(*member), address, expires)
+            propose(proposing, |shown, terms| {
+                relocate(shown, MemberId(*member), address, terms)
                     .ok_or_else(|| Failure::Usage(format!("the group has no member {member}")))
             })
         }
         MembersCommand::Appoint { add, remove, agree, proposing } => {
             let wanted = Appointment { joins: add, leaves: remove, threshold: *agree };
-            propose(proposing, |shown, expires| {
-                appoint(shown, &wanted, expires).map_err(|error| Failure::Usage(error.to_string()))
+            propose(proposing, |shown, terms| {
+                appoint(shown, &wanted, terms).map_err(|error| Failure::Usage(error.to_string()))
             })
         }
         MembersCommand::Approve { change, asked } => {
@@ -111,17 +111,19 @@ pub fn reconfigure(args: &ReconfigureArgs) -> Outcome {
 /// Proposes a change of the group as it is, and waits until it has begun.
 fn propose(
     Proposing { asked, expires }: &Proposing,
-    change: impl FnOnce(&Shown, Duration) -> Outcome<Change>,
+    change: impl FnOnce(&Shown, &Terms) -> Outcome<Change>,
 ) -> Outcome {
+    let (config, _) = cluster(asked.config.as_deref(), &asked.data)?;
     let administrators = administrators(asked)?;
     let shown = show(&administrators)?;
     check_clients(&shown)?;
-    change_group(&administrators, change(&shown, Duration::from_secs(60 * expires))?, asked)
+    let terms = Terms { expires: Duration::from_secs(60 * expires), counter: config.counter };
+    change_group(&administrators, change(&shown, &terms)?, asked)
 }
 
 fn alter_members(wanted: &Alteration<'_>, proposing: &Proposing) -> Outcome {
-    propose(proposing, |shown, expires| {
-        alter(shown, wanted, expires).map_err(|error| Failure::Usage(error.to_string()))
+    propose(proposing, |shown, terms| {
+        alter(shown, wanted, terms).map_err(|error| Failure::Usage(error.to_string()))
     })
 }
 

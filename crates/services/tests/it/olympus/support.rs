@@ -81,6 +81,7 @@ pub fn configuration(mode: Mode, f: usize, threshold: u8) -> Configuration {
         id: MemberId(member as u32),
         identity: identity(member),
         signing: signing(member, 0),
+        sealed: None,
         address: format!("host-{member}:7000"),
     };
     let per_fault = if mode.lies() { 2 } else { 1 };
