@@ -2,6 +2,7 @@
 //! whose packet filter plays what goes wrong between them. Nothing is changed outside of these
 //! namespaces, and all of it goes when the [`Lab`] does.
 
+mod afternoon;
 mod scenarios;
 
 use crate::support::pentarchy;
@@ -11,7 +12,7 @@ use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Set to skip the tests that need network namespaces.
@@ -114,6 +115,13 @@ impl Lab {
         vec![format!("numgen random mod 100 < {percent} drop")]
     }
 
+    /// A rule that drops so many packets of a hundred that this host sends or is sent.
+    pub fn lossy_to(host: usize, percent: u8) -> Vec<String> {
+        let port = port(host);
+        let lost = format!("numgen random mod 100 < {percent} drop");
+        vec![format!("iifname \"{port}\" {lost}"), format!("oifname \"{port}\" {lost}")]
+    }
+
     /// Delays what reaches each host, where this kernel can; says whether it can.
     pub fn delay(&self, millis: u32) -> bool {
         let delay = format!("{millis}ms");
@@ -159,6 +167,12 @@ impl Lab {
         let mut child = self.children[child].take().expect("it was not killed before");
         child.kill().expect("it runs");
         child.wait().expect("it ends");
+    }
+
+    /// Waits until a process that was started ends by itself, and gives how.
+    pub fn wait(&mut self, child: usize) -> ExitStatus {
+        let mut child = self.children[child].take().expect("it was not killed before");
+        child.wait().expect("it ends")
     }
 
     /// Runs the binary on a host to its end, in a folder.
