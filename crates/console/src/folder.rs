@@ -28,7 +28,7 @@ pub struct Running {
     pub f: usize,
     /// Where Redis clients connect.
     pub gateway: Part,
-    /// The replicas, by id.
+    /// The replicas, in the order in which they began.
     pub replicas: Vec<Part>,
 }
 
@@ -183,11 +183,12 @@ fn lock(marker: &File) -> Result<(), TryLockError> {
 
 const RUNNING: &str = "cluster.json";
 const STOPPED: &str = "stopped.json";
-const OWN_FILES: [&str; 9] = [
+const OWN_FILES: [&str; 10] = [
     RUNNING,
     STOPPED,
     "cluster.json.new",
     "cluster.toml",
+    "cluster.chain",
     "client.key",
     "gateway-1.key",
     "admin-1.key",

@@ -6,7 +6,7 @@ use crate::folder::{Part, Running};
 use crate::status;
 use crate::status::report::{ClusterReport, ReplicaReport, vouched};
 use pentarchy_cluster::config::ClusterConfig;
-use pentarchy_cluster::{Client, Fault};
+use pentarchy_cluster::{Client, Fault, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -72,11 +72,20 @@ impl Patient {
         running.ok_or_else(|| Failure::Internal("nothing runs there".to_owned()))
     }
 
+    /// The process of a replica. It is known by its key: replicas have other numbers once members
+    /// have come and gone.
     fn part(&self, id: u16) -> Outcome<Part> {
-        let running = self.running()?;
-        let n = running.replicas.len();
-        running.replicas.into_iter().nth(usize::from(id)).ok_or_else(|| {
-            Failure::Usage(format!("there are replicas 0 to {}, and no replica {id}", n - 1))
+        let replicas = &self.config.replicas;
+        let entry = replicas.get(usize::from(id)).ok_or_else(|| {
+            let last = replicas.len() - 1;
+            Failure::Usage(format!("there are replicas 0 to {last}, and no replica {id}"))
+        })?;
+        let is_its = |part: &Part| {
+            let key = KeyPair::load(&part.folder.join("key"));
+            key.is_ok_and(|key| key.public() == entry.key)
+        };
+        self.running()?.replicas.into_iter().find(is_its).ok_or_else(|| {
+            Failure::Usage(format!("`up` did not start replica {id}, at {}", entry.address))
         })
     }
 

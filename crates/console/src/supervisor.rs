@@ -50,6 +50,29 @@ impl Supervisor {
         Ok(())
     }
 
+    /// The same, before the child that was started last.
+    pub fn start_before_last(&mut self, part: Part, log: PathBuf, arguments: &[&str]) -> Outcome {
+        let last = self.children.pop();
+        let started = self.start(part, log, arguments);
+        self.children.extend(last);
+        started
+    }
+
+    /// Forgets the children that have ended because there was nothing more to do, and names them.
+    pub fn done(&mut self) -> Vec<String> {
+        let mut names = Vec::new();
+        self.children.retain_mut(|child| {
+            let ended = child.exited.or_else(|| child.process.try_wait().ok().flatten());
+            let is_done = ended.is_some_and(|status| status.success());
+            if is_done {
+                child.finish_log();
+                names.push(child.part.name.clone());
+            }
+            !is_done
+        });
+        names
+    }
+
     /// Starts again what has ended, and says what that was.
     pub fn revive(&mut self) -> Outcome<Vec<String>> {
         let mut names = Vec::new();

@@ -149,8 +149,8 @@ impl Epochs {
         }
     }
 
-    /// Whether this is the first epoch, and the group has gone on: then this replica may have erased
-    /// what it had for it.
+    /// Whether this is the first epoch, and the group has gone on: then this replica may have
+    /// erased what it had for it.
     fn is_over(&self, membership: &Membership) -> bool {
         membership.epoch == Epoch(0) && self.signing.lock().has_others()
     }

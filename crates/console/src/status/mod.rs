@@ -29,7 +29,7 @@ pub fn cluster(file: Option<&Path>, data: &Path) -> Outcome<(ClusterConfig, Opti
             data.display()
         ))
     })?;
-    Ok((ClusterConfig::load(&data.join("cluster.toml"))?, Some(running)))
+    Ok((ClusterConfig::load_present(&data.join("cluster.toml"))?, Some(running)))
 }
 
 /// The group as it is now, if administrators have changed it since its file was written and a

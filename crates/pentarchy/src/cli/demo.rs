@@ -7,6 +7,7 @@ use pentarchy::{Client, Fault, KeyPair, node};
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::patient::{Harm, Patient};
 use pentarchy_console::say;
+use pentarchy_protocols::{DEFAULT, Descriptor};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -113,7 +114,52 @@ impl Tour {
             let id = if scene.of_primary { primary } else { (primary + 1) % 3 };
             self.play_scene(&patient, &counter, id, scene)?;
         }
-        self.verdict(&patient, counter)
+        let gone = (self.primary(&patient) + 1) % 3;
+        self.replace(&patient, &counter, gone)?;
+        self.switch(&counter)?;
+        self.verdict(&Patient::of(&self.data)?, counter)
+    }
+
+    /// Another machine takes the place of one that is gone for good.
+    fn replace(&self, patient: &Patient, counter: &Counter, gone: u16) -> Outcome {
+        say(&format!("\n$ pentarchy break {gone} --kill"));
+        say("Suppose that this machine is gone for good. Another one is to take its place.");
+        patient.harm(gone, Harm::Kill)?;
+        self.change(counter, &["members", "replace", &gone.to_string()])?;
+        self.read(
+            "It fetched the state. All members sign by new keys now, and their trusted counters\n\
+             share a new secret: whoever finds the old machine can do nothing with it.",
+        );
+        Ok(())
+    }
+
+    /// The group orders by another protocol.
+    fn switch(&self, counter: &Counter) -> Outcome {
+        let fits = |entry: &&Descriptor| {
+            entry.rules.replicas(1) == DEFAULT.rules.replicas(1) && entry.rules.fault_model.lies()
+        };
+        let Some(other) = DEFAULT.switches_to().find(fits) else { return Ok(()) };
+        self.change(counter, &["reconfigure", "--protocol", other.rules.name])?;
+        self.read(&format!("The same group orders by {} now. The client went on.", other.title));
+        Ok(())
+    }
+
+    /// Has the group change, as its administrator.
+    fn change(&self, counter: &Counter, words: &[&str]) -> Outcome {
+        say(&format!("$ pentarchy {}", words.join(" ")));
+        let (before, begun) = (counter.reset(), Instant::now());
+        if !this_program(&[words, &["--data"]].concat(), &self.data)? {
+            return Err(Failure::Unwell(format!("pentarchy {} failed", words.join(" "))));
+        }
+        let took = begun.elapsed().as_secs_f32();
+        std::thread::sleep(WATCHED);
+        let (counted, gap) = (counter.acknowledged() - before, counter.longest_gap());
+        say(&format!(
+            "  begun after {took:.1} s; meanwhile: {counted} more increments, the longest wait \
+             {} ms",
+            gap.as_millis()
+        ));
+        Ok(())
     }
 
     fn primary(&self, patient: &Patient) -> u16 {

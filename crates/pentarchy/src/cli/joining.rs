@@ -3,7 +3,7 @@
 use super::args::ReplicaArgs;
 use super::data_folder::{data_folder, usage};
 use super::listening::bind;
-use super::members::prepare;
+use super::machines::read_card;
 use pentarchy::KeyPair;
 use pentarchy::chain_file;
 use pentarchy::config::ClusterConfig;
@@ -121,7 +121,7 @@ fn address(args: &ReplicaArgs) -> Outcome<SocketAddr> {
     if let Some(address) = args.listen {
         return Ok(address);
     }
-    let card = prepare::read(&args.keys.join("card"))?;
+    let card = read_card(&args.keys.join("card"))?;
     let mut found = card.address.to_socket_addrs().into_iter().flatten();
     let unknown = || format!("cannot look up {}: name an address with --listen", card.address);
     found.next().ok_or_else(|| Failure::Usage(unknown()))

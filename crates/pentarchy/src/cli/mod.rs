@@ -15,6 +15,7 @@ mod gateway;
 mod init;
 mod joining;
 mod listening;
+mod machines;
 mod members;
 mod probe;
 mod replica;

@@ -5,6 +5,7 @@ use super::args::UpArgs;
 use super::backup;
 use super::barrier;
 use super::init::{check_counter, warn_of_protocol};
+use super::machines::{self, Machine};
 use super::probe;
 use pentarchy::RequestMode;
 use pentarchy::config::{ClusterConfig, CounterPlace, Durability, request_mode_name};
@@ -22,11 +23,11 @@ use pentarchy_console::{complain, say};
 use pentarchy_core::membership::PillarConfig;
 use pentarchy_io::ports::Taken;
 use rustix::process::{Signal, getpid, kill_process};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::io::IsTerminal as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -109,12 +110,12 @@ struct Kept {
 
 impl Kept {
     fn new(first: ClusterConfig, root: &Path) -> Self {
-        let links = |id| {
-            let path = root.join(format!("replica-{id}")).join(DATA_FOLDER);
+        let links = |(_, folder): (u16, PathBuf)| {
+            let path = folder.join(DATA_FOLDER);
             let folder = path.exists().then(|| DataFolder::open(&path).ok()).flatten();
             folder?.links(&first).ok()
         };
-        let all = (0..first.replicas.len()).filter_map(links);
+        let all = machines::folders(root).into_iter().filter_map(links);
         let ends = all.filter_map(|links| first.follow(&links).ok());
         let last = ends.max_by_key(ClusterConfig::number).unwrap_or_else(|| first.clone());
         Self { first, last }
@@ -167,7 +168,7 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
         // A session of its own: closing the terminal does not end it.
         let _ = rustix::process::setsid();
     }
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGUSR1])
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGUSR1, SIGUSR2])
         .map_err(|error| Failure::Internal(format!("cannot watch for signals: {error}")))?;
     if args.leash {
         std::thread::spawn(|| {
@@ -187,15 +188,15 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
         held.clear()?;
     }
     held.begin()?;
-    let n = kept.as_ref().map_or(n, |kept| kept.first.replicas.len());
     let gateway = free_port(args.port)?;
     let mut supervisor = Supervisor::default();
     let result = start((args, kept), n, gateway, &held, &mut supervisor, signals);
     let settled = result.as_ref().ok().and_then(|()| come_to_checkpoint(args, &mut supervisor));
     held.retire();
+    let folders: Vec<PathBuf> = supervisor.parts().map(|part| part.folder.clone()).collect();
     let killed = supervisor.stop();
     if let Some(settled) = settled
-        && let Err(failure) = held.leave(&stopped(&args.data, n, settled))
+        && let Err(failure) = held.leave(&stopped(&folders, settled))
     {
         complain(&failure.to_string());
     }
@@ -209,8 +210,9 @@ fn supervise(args: &UpArgs, n: usize) -> Outcome {
 /// folder gets a checkpoint with all that was acknowledged. A group that stands still gets none.
 /// Gives its slot, or why there is none; nothing for a group that keeps nothing.
 fn come_to_checkpoint(args: &UpArgs, supervisor: &mut Supervisor) -> Option<Outcome<u64>> {
-    let config = ClusterConfig::load(&args.data.join("cluster.toml"));
-    let config = config.ok().filter(|config| config.durability != Durability::Memory)?;
+    let first = ClusterConfig::load(&args.data.join("cluster.toml"));
+    let first = first.ok().filter(|config| config.durability != Durability::Memory)?;
+    let config = machines::present(&args.data).unwrap_or(first);
     let settled = too_few(&config, supervisor).map_or_else(
         || {
             supervisor.stop_last();
@@ -230,16 +232,21 @@ fn come_to_checkpoint(args: &UpArgs, supervisor: &mut Supervisor) -> Option<Outc
 fn too_few(config: &ClusterConfig, supervisor: &mut Supervisor) -> Option<Failure> {
     supervisor.deaths();
     let n = config.replicas.len();
-    let running = supervisor.parts().take(n).filter(|part| supervisor.is_alive(part.pid)).count();
+    let is_member = |part: &&Part| {
+        let key = machines::identity(&part.folder);
+        config.replicas.iter().any(|replica| Some(replica.key) == key)
+    };
+    let members = supervisor.parts().filter(is_member);
+    let running = members.filter(|part| supervisor.is_alive(part.pid)).count();
     let what = format!("{running} of {n} replicas ran, too few to order anything");
     (running + config.f < n).then_some(Failure::Unwell(what))
 }
 
 /// What is left for `down` to say, once the replicas of a group have stopped.
-fn stopped(data: &Path, n: usize, settled: Outcome<u64>) -> Stopped {
+fn stopped(folders: &[PathBuf], settled: Outcome<u64>) -> Stopped {
     match settled {
         Ok(slot) => {
-            let folders = (0..n).map(|id| data.join(format!("replica-{id}")).join(DATA_FOLDER));
+            let folders = folders.iter().map(|folder| folder.join(DATA_FOLDER));
             // Requests that were to fill the slots up to that one may have led to a later one.
             let newest = folders.filter_map(|data| Some((backup::newest_slot(&data)?, data)));
             let least = newest.filter(|(newest, _)| *newest >= slot).min();
@@ -261,6 +268,8 @@ fn start(
     mut signals: Signals,
 ) -> Outcome {
     let gateway = port.local_addr().map_err(|error| Failure::Internal(error.to_string()))?;
+    let kept_machines = kept.as_ref().map(|kept| Machine::all(&args.data, &kept.first, &kept.last));
+    let n = kept_machines.as_ref().map_or(n, Vec::len);
     // Two for each replica: one to listen on, one for metrics; and one for the gateway's metrics.
     let count = 2 * n + 1;
     let first = args.replica_ports.map_or_else(|| take_ports(count).map(Taken::for_good), Ok)?;
@@ -271,20 +280,24 @@ fn start(
     }
     let (replicas, metrics) = addresses.split_at(n);
     let (mut protocol, mut f) = (args.group.protocol.clone(), args.group.f);
-    let replicas = match kept {
-        Some(Kept { first, last }) => {
+    let all = match (kept, kept_machines) {
+        (Some(Kept { last, .. }), Some(all)) => {
             (protocol, f) = (last.protocol, last.f);
-            first.replicas.into_iter().map(|replica| replica.address).collect()
+            all
         }
-        None => {
+        _ => {
             let durability = args.durability.into();
             let counter = args.counter.into();
             let options = GroupOptions { durability, counter, ..args.group.options() };
             NewCluster::generate(replicas, &options).write(&args.data)?;
-            replicas.to_vec()
+            let first = (0..).zip(replicas);
+            first.map(|(id, address)| Machine::first(&args.data, id, address)).collect()
         }
     };
-    start_replicas(args, &replicas, metrics, supervisor)?;
+    for (machine, metrics) in all.iter().zip(metrics) {
+        let Started { part, log, arguments } = started(args, machine, metrics)?;
+        supervisor.start(part, log, &words(&arguments))?;
+    }
     // Nobody else has taken the gateway's port so far.
     give_back(port, gateway);
     start_gateway(args, gateway, &metrics[n], supervisor)?;
@@ -301,16 +314,40 @@ fn start(
     } else {
         report(args, &running);
     }
+    watch_over(args, &mut running, held, supervisor, signals)
+}
+
+/// Watches over what runs, and does what signals ask, until one says to stop.
+fn watch_over(
+    args: &UpArgs,
+    running: &mut Running,
+    held: &Held,
+    supervisor: &mut Supervisor,
+    mut signals: Signals,
+) -> Outcome {
     for signal in &mut signals.forever() {
         match signal {
             SIGCHLD => {
+                for name in supervisor.done() {
+                    complain(&format!("{name} is no member any more, and has ended"));
+                }
                 for death in supervisor.deaths() {
-                    let consequence = consequence(supervisor, &running);
+                    // The group may have changed since it began.
+                    if let Ok(config) = machines::present(&args.data) {
+                        (running.protocol, running.f) = (config.protocol, config.f);
+                    }
+                    let consequence = consequence(supervisor, running);
                     complain(&format!("{}; {consequence}", say_death(&death)));
                 }
-                announce(supervisor, &mut running, held)?;
+                announce(supervisor, running, held)?;
             }
-            SIGUSR1 => revive(supervisor, &mut running, held)?,
+            SIGUSR1 => revive(supervisor, running, held)?,
+            SIGUSR2 => {
+                if let Err(failure) = start_another(args, supervisor) {
+                    complain(&failure.to_string());
+                }
+                announce(supervisor, running, held)?;
+            }
             _ => break,
         }
     }
@@ -335,29 +372,40 @@ fn announce(supervisor: &Supervisor, running: &mut Running, held: &Held) -> Outc
     held.announce(running)
 }
 
-/// Starts the replicas, each at its address and with its metrics at another.
-fn start_replicas(
-    args: &UpArgs,
-    addresses: &[String],
-    metrics: &[String],
-    supervisor: &mut Supervisor,
-) -> Outcome {
-    for (id, (address, metrics)) in addresses.iter().zip(metrics).enumerate() {
-        let folder = args.data.join(format!("replica-{id}"));
-        let log = folder.join("replica.log");
-        let part = part(format!("replica {id}"), address, metrics, &folder);
-        let config = args.data.join("cluster.toml");
-        let (config, folder) = (text(&config)?, text(&folder)?);
-        let id = id.to_string();
-        // Also of a cluster that was made with another one.
-        let counter = ["--counter", CounterPlace::from(args.counter).name()];
-        let faults = fault_file(&args.data.join(format!("replica-{id}")));
-        let arguments = ["replica", "--leash", "--config", config, "--id", &id, "--keys", folder];
-        let arguments = [&arguments[..], &["--faults", text(&faults)?]].concat();
-        let arguments = [&arguments[..], &sight(args, metrics), &counter].concat();
-        supervisor.start(part, log, &arguments)?;
-    }
-    Ok(())
+/// Makes another machine and starts it, as `members` asks. It waits until the group takes it.
+fn start_another(args: &UpArgs, supervisor: &mut Supervisor) -> Outcome {
+    let port = take_ports(2)?.for_good();
+    let [address, metrics] = [port, port + 1].map(|port| format!("127.0.0.1:{port}"));
+    let machine = Machine::new(&args.data, &address)?;
+    complain(&format!("{} is started, to become a member", machine.name()));
+    let Started { part, log, arguments } = started(args, &machine, &metrics)?;
+    supervisor.start_before_last(part, log, &words(&arguments))
+}
+
+/// What a replica is started with.
+struct Started {
+    part: Part,
+    log: PathBuf,
+    arguments: Vec<String>,
+}
+
+fn words(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().map(String::as_str).collect()
+}
+
+/// How the replica of a machine is started, with its metrics at this address.
+fn started(args: &UpArgs, machine: &Machine, metrics: &str) -> Outcome<Started> {
+    let Machine { folder, number, address, joins } = machine;
+    let part = part(machine.name(), address, metrics, folder);
+    let (config, faults) = (args.data.join("cluster.toml"), fault_file(folder));
+    let number = number.to_string();
+    let which: &[&str] = if *joins { &["--join"] } else { &["--id", &number] };
+    // Also of a cluster that was made with another one.
+    let counter = ["--counter", CounterPlace::from(args.counter).name()];
+    let files = ["--config", text(&config)?, "--keys", text(folder)?, "--faults", text(&faults)?];
+    let arguments = [&["replica", "--leash"], which, &files, &sight(args, metrics), &counter];
+    let arguments = arguments.concat().into_iter().map(str::to_owned).collect();
+    Ok(Started { part, log: folder.join("replica.log"), arguments })
 }
 
 fn part(name: String, address: &str, metrics: &str, folder: &Path) -> Part {

@@ -145,5 +145,6 @@ fn the_tour_runs_to_its_end() {
     let said = stdout(&output);
     assert!(output.status.success(), "{said}{}", stderr(&output));
     assert_eq!(said.matches("caught up in").count(), 5, "{said}");
+    assert_eq!(said.matches("begun after").count(), 2, "it changes while it runs: {said}");
     assert!(said.contains("Nothing was lost"), "{said}");
 }

@@ -25,6 +25,7 @@ mod hosts;
 #[cfg(target_os = "linux")]
 mod joining;
 mod large;
+mod machines;
 mod members;
 mod netns;
 mod operators;

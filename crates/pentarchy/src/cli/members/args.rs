@@ -44,12 +44,13 @@ pub enum MembersCommand {
         out: PathBuf,
     },
     /// Have machines join the group
-    #[command(after_help = "Example:\n  pentarchy members add 5.card\n\n\
+    #[command(after_help = "Examples:\n  pentarchy members add\n  \
+        pentarchy members add 5.card --config cluster.toml --admin-key a.key\n\n\
         Until a machine has fetched the state it counts as faulty: add one at a time, and raise \
         --f with\nthe last one.")]
     Add {
-        /// The files of their cards
-        #[arg(required = true, value_name = "CARD")]
+        /// The files of their cards. If left out, `up` starts another machine, which joins
+        #[arg(value_name = "CARD")]
         cards: Vec<PathBuf>,
         #[command(flatten)]
         altering: Altering,
@@ -64,12 +65,13 @@ pub enum MembersCommand {
         altering: Altering,
     },
     /// Have a machine take the place of a member, which may be dead
-    #[command(after_help = "Example:\n  pentarchy members replace 2 new.card")]
+    #[command(after_help = "Examples:\n  pentarchy members replace 2\n  \
+        pentarchy members replace 2 new.card --config cluster.toml --admin-key a.key")]
     Replace {
         /// The number of the member that leaves
         member: u32,
-        /// The file of the card of the machine that joins
-        card: PathBuf,
+        /// The file of the card of the machine that joins. If left out, `up` starts one
+        card: Option<PathBuf>,
         #[command(flatten)]
         proposing: Proposing,
     },

@@ -1,9 +1,11 @@
 //! `members`: what administrators do to a group that runs.
 
 pub mod args;
+mod machine;
 pub mod prepare;
 pub mod showing;
 
+use super::machines::read_card;
 use args::{Altering, Asked, MembersArgs, MembersCommand, Proposing, ReconfigureArgs};
 use pentarchy::KeyPair;
 use pentarchy::administration::{
@@ -47,8 +49,11 @@ pub fn run(args: &MembersArgs) -> Outcome {
         }
         MembersCommand::Prepare { address: None, out, .. } => prepare::administrator(out),
         MembersCommand::Add { cards, altering: Altering { f, proposing } } => {
-            let joins =
-                cards.iter().map(|path| prepare::read(path)).collect::<Outcome<Vec<_>>>()?;
+            let mut joins =
+                cards.iter().map(|path| read_card(path)).collect::<Outcome<Vec<_>>>()?;
+            if joins.is_empty() {
+                joins.push(machine::new(&proposing.asked)?);
+            }
             alter_members(&Alteration { joins: &joins, f: *f, ..Alteration::default() }, proposing)
         }
         MembersCommand::Remove { members, altering: Altering { f, proposing } } => {
@@ -59,7 +64,11 @@ pub fn run(args: &MembersArgs) -> Outcome {
             )
         }
         MembersCommand::Replace { member, card, proposing } => {
-            let (joins, leaves) = ([prepare::read(card)?], [MemberId(*member)]);
+            let card = match card {
+                Some(path) => read_card(path)?,
+                None => machine::new(&proposing.asked)?,
+            };
+            let (joins, leaves) = ([card], [MemberId(*member)]);
             alter_members(
                 &Alteration { joins: &joins, leaves: &leaves, ..Alteration::default() },
                 proposing,
@@ -101,7 +110,7 @@ pub fn reconfigure(args: &ReconfigureArgs) -> Outcome {
     let Altering { f, proposing } = &args.altering;
     let asked = &proposing.asked;
     let (config, _) = cluster(asked.config.as_deref(), &asked.data)?;
-    let joins = args.add.iter().map(|path| prepare::read(path)).collect::<Outcome<Vec<_>>>()?;
+    let joins = args.add.iter().map(|path| read_card(path)).collect::<Outcome<Vec<_>>>()?;
     let leaves: Vec<_> = args.remove.iter().copied().map(MemberId).collect();
     let session_key = config.session_key.filter(|_| !args.without_sessions);
     let switch = args.protocol.as_deref().map(|protocol| Switch { protocol, session_key });

@@ -2,7 +2,6 @@
 //! an administrator.
 
 use pentarchy::KeyPair;
-use pentarchy::card::Card;
 use pentarchy::generate::NewMember;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
@@ -22,12 +21,4 @@ pub fn machine(address: &str, out: &Path) -> Outcome {
     new.write(out)?;
     say(&new.card().to_string());
     Ok(())
-}
-
-/// Reads a card.
-pub fn read(path: &Path) -> Outcome<Card> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::Usage(format!("cannot read the card {shown}: {error}")))?;
-    text.parse().map_err(|error| Failure::Usage(format!("{shown}: {error}")))
 }

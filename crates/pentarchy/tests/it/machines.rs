@@ -1,0 +1,66 @@
+//! `up` starts and ends the machines of a group that changes.
+
+use crate::support::{Cluster, eventually, port_arguments, run, stderr, stdout, text};
+use serde_json::Value;
+
+/// What `up` says of the processes that run, by their names.
+fn processes(cluster: &Cluster) -> Vec<String> {
+    let told = std::fs::read(cluster.data.join("cluster.json")).expect("it runs");
+    let told: Value = serde_json::from_slice(&told).expect("JSON");
+    let all = told["replicas"].as_array().expect("a list").iter();
+    let alive = all.filter(|part| part["pid"] != 0);
+    alive.map(|part| part["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+fn command(cluster: &Cluster, words: &[&str]) {
+    let output = run(&[words, &["--data", text(&cluster.data)]].concat());
+    assert!(output.status.success(), "{words:?}: {}{}", stdout(&output), stderr(&output));
+}
+
+fn replicas(cluster: &Cluster) -> usize {
+    cluster.status().0["replicas"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn a_cluster_on_this_machine_gets_other_members() {
+    let arguments = ["--durability", "sync"];
+    let cluster = Cluster::up(&arguments);
+    let is_well = || cluster.status().1 == Some(0);
+    assert_eq!(cluster.redis_cli(&["SET", "key", "value"]), "OK");
+    command(&cluster, &["break", "1", "--kill"]);
+    command(&cluster, &["members", "replace", "1"]);
+    eventually("the new one is level", is_well);
+    // It is the last one of three now. It counts where another one is missing.
+    command(&cluster, &["break", "0", "--kill"]);
+    assert_eq!(cluster.redis_cli(&["INCR", "count"]), "1");
+    command(&cluster, &["heal", "0"]);
+    command(&cluster, &["break", "2", "--kill"]);
+    assert_eq!(cluster.redis_cli(&["INCR", "count"]), "2");
+    command(&cluster, &["heal", "2"]);
+    // Who was killed and replaced was started again with the others, and ends.
+    eventually("it has ended", || processes(&cluster) == ["replica 0", "replica 2", "replica 3"]);
+
+    command(&cluster, &["members", "add"]);
+    eventually("the new one is level", || is_well() && replicas(&cluster) == 4);
+    command(&cluster, &["members", "remove", "0"]);
+    eventually("it has ended", || processes(&cluster) == ["replica 2", "replica 3", "replica 4"]);
+    eventually("all are level", || is_well() && replicas(&cluster) == 3);
+    assert_eq!(cluster.redis_cli(&["INCR", "count"]), "3");
+
+    command(&cluster, &["down"]);
+    let [port, ports] = port_arguments(&cluster.ports);
+    let up = ["up", "--detach", &port, &ports, "--data", text(&cluster.data)];
+    let up = run(&[&up, &arguments[..]].concat());
+    assert!(up.status.success(), "{}", stderr(&up));
+    assert_eq!(processes(&cluster), ["replica 2", "replica 3", "replica 4"]);
+    assert_eq!(cluster.redis_cli(&["GET", "key"]), "value");
+    assert_eq!(cluster.redis_cli(&["INCR", "count"]), "4");
+    eventually("all are level", || is_well() && replicas(&cluster) == 3);
+    // A machine that is not on a host of its own has no card to bring.
+    let keys = cluster.data.join("admin-1.key");
+    let config = cluster.data.join("cluster.toml");
+    let words = ["members", "add", "--config", text(&config), "--admin-key", text(&keys)];
+    let refused = run(&words);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("give the card"), "{}", stderr(&refused));
+}
