@@ -147,6 +147,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("roster.ready-at-once", "an epoch ends as soon as enough members are ready"),
     mutant("roster.withdrawn-change-returns", "a change that was withdrawn can be proposed again"),
     mutant("roster.secret-stays", "devices keep their secret when members leave or join"),
+    mutant("roster.ready-by-former-size", "a group that grows waits for as many as before")
+        .scheduled(),
     mutant("roster.new-ones-not-needed", "a configuration begins without its new members")
         .scheduled(),
     mutant("standing.counts-who-is-ahead", "answers of two configurations count").scheduled(),

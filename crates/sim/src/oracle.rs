@@ -48,6 +48,7 @@ pub const REFUSAL: &str = "no_refusal";
 
 /// See the [module](self).
 pub struct Oracle {
+    /// The most members that the group can have.
     n: usize,
     /// Pillars into which the order is split.
     pillars: usize,
@@ -106,7 +107,7 @@ impl Oracle {
         let mut validity = Validity::new(crypto);
         options.byzantine.iter().for_each(|(id, _)| validity.trusts(member_id(*id)));
         Self {
-            n: options.n,
+            n: options.largest(),
             pillars: options.pillars.into(),
             tuning: options.tuning,
             in_step: slack_ms <= CLOCK_SKEW_MILLIS && !options.disturbances.iter().any(wrong),

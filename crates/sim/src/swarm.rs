@@ -26,6 +26,7 @@ mod losses;
 mod reads;
 mod refreshes;
 mod replacements;
+mod reshapes;
 mod rifts;
 mod small;
 mod switches;
@@ -226,6 +227,7 @@ impl Options {
             let seed = services.next_u64();
             options.draw_replacements(&mut Rng::new(seed.rotate_left(61)));
             options.draw_switches(&mut Rng::new(seed.rotate_left(13)));
+            options.draw_reshapes(&mut Rng::new(seed.rotate_left(37)));
         }
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.
@@ -425,8 +427,17 @@ impl Options {
     /// Machines that may join the group.
     #[must_use]
     pub fn joiners(&self) -> usize {
-        let replaces = |(_, it): &&(Micros, Disturbance)| matches!(it, Disturbance::Replace(_));
-        self.disturbances.iter().filter(replaces).count()
+        let takes_in = |(_, it): &&(Micros, Disturbance)| {
+            matches!(it, Disturbance::Replace(_) | Disturbance::Reshape(_))
+        };
+        self.disturbances.iter().filter(takes_in).count()
+    }
+
+    /// How many members the group can have at most.
+    #[must_use]
+    pub fn largest(&self) -> usize {
+        let grows = |(_, it): &&(Micros, Disturbance)| matches!(it, Disturbance::Reshape(_));
+        self.n + self.disturbances.iter().filter(grows).count()
     }
 
     /// Whether clients have to follow the group.

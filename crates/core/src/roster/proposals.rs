@@ -301,7 +301,8 @@ impl Pending {
             needed.contains(&member.id) || (!runs(member) && !mutant!("roster.new-ones-not-needed"))
         };
         let mut missing = next.members.iter().filter(|it| !self.ready.contains_key(&it.id));
-        !missing.any(is_needed) && self.ready.len() + usize::from(next.f) >= next.members.len()
+        let of = if mutant!("roster.ready-by-former-size") { current } else { next };
+        !missing.any(is_needed) && self.ready.len() + usize::from(of.f) >= of.members.len()
     }
 }
 

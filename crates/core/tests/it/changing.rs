@@ -6,7 +6,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::change::{
-    Awaiting, Change, GROUP, Petition, Proposed, Ready, Shown, Withdrawal, proves_possession,
+    Awaiting, Change, GROUP, Petition, Proposed, Ready, Shown, Withdrawal,
 };
 use pentarchy_core::configuration::{
     Administrators, BadConfiguration, Configuration, Facts, MemberEntry, RequestMeans, SealedSecret,
@@ -36,7 +36,7 @@ fn administrator(number: u8) -> ClientId {
 }
 
 /// The key by which a member opens channels.
-fn identity(member: u32) -> ClientId {
+pub fn identity(member: u32) -> ClientId {
     ClientId([200 + member as u8; 32])
 }
 
@@ -118,7 +118,7 @@ fn change_of(current: &Configuration, alter: impl FnOnce(&mut Configuration)) ->
 }
 
 /// A fourth member joins.
-fn adding(current: &Configuration) -> Change {
+pub fn adding(current: &Configuration) -> Change {
     let joins = |next: &mut Configuration| {
         next.members.push(entry(3));
         next.next_member = MemberId(4);
@@ -215,7 +215,7 @@ impl Group {
 }
 
 /// A member brings its next key, and the second life of its device.
-fn ready(change: &Change, member: u32) -> (ClientId, Petition) {
+pub fn ready(change: &Change, member: u32) -> (ClientId, Petition) {
     let signing = signing(member, change.next.number as u8 + 1);
     let (epoch, change) = (Epoch(0), change.digest());
     // Replicas check it before they order the request.
@@ -473,6 +473,33 @@ fn without_devices_new_members_have_to_be_ready_too() {
     }
 }
 
+/// Three come, so that two faults are tolerated: five of seven have to be ready.
+#[test]
+fn a_group_that_grows_waits_for_enough_of_its_next_size() {
+    let ends = || {
+        let mut group = Group::of(&without_devices());
+        let change = change_of(&without_devices(), |next| {
+            next.members.extend([4, 5, 6].map(entry));
+            (next.f, next.next_member) = (2, MemberId(7));
+        });
+        group.pend(&change);
+        group.ready(&change, &[0, 4, 5, 6]);
+        group.pass(READY_WAIT_MILLIS);
+        let is_early = group.executor.is_ending();
+        if !is_early {
+            group.ready(&change, &[1]);
+            group.pass(READY_WAIT_MILLIS);
+        }
+        (is_early, group.executor.is_ending())
+    };
+    assert_eq!(ends(), (false, true));
+    #[cfg(feature = "mutants")]
+    {
+        let bug = Some("roster.ready-by-former-size");
+        assert_eq!(pentarchy_core::mutant::with(bug, ends), (true, true));
+    }
+}
+
 #[test]
 fn what_expired_or_was_withdrawn_is_void() {
     let mut group = Group::of(&first());
@@ -679,65 +706,6 @@ fn what_a_stranger_asks_of_the_group_takes_nothing_else_along() {
     // Each is executed once.
     let again = toy::run(&mut group.executor, &batch);
     assert_eq!((&again[0], &again[2]), (&toy::done(1), &toy::done(2)));
-}
-
-/// A key convinces as that of one member, for one change, in one epoch, with one device.
-#[test]
-fn who_is_ready_shows_that_it_has_the_key_that_it_names() {
-    let change = adding(&first());
-    let (client, Petition::Ready(unsigned)) = ready(&change, 1) else { panic!() };
-    let sign = |key: &[u8; 32], digest: &Digest| {
-        let mut signature = [0; 64];
-        signature[..32].copy_from_slice(&digest.0);
-        signature[32..].copy_from_slice(key);
-        Signature(signature)
-    };
-    let possession = sign(&unsigned.signing, &unsigned.statement(&client));
-    let good = Ready { possession, ..unsigned };
-    let proves = |client: ClientId, ready: Ready| {
-        let operation = Petition::Ready(ready).to_bytes();
-        let requests = vec![Request { number: 1, operation }];
-        let draft = Draft { client, floor: 0, events: None, requests };
-        let envelope = draft.seal(RequestAuth::Signature([0; 64]));
-        proves_possession(&envelope, |key, digest, signed| sign(key, digest) == *signed)
-    };
-    assert!(proves(client, good));
-    assert!(!proves(identity(2), good), "it is another member's");
-    assert!(!proves(client, unsigned));
-    let alter: [fn(&mut Ready); 4] = [
-        |it| it.epoch = Epoch(1),
-        |it| it.change = Digest::of(b"another"),
-        |it| it.signing[0] ^= 1,
-        |it| it.life = life(3),
-    ];
-    for alter in alter {
-        let mut other = good;
-        alter(&mut other);
-        assert!(!proves(client, other), "{other:?}");
-    }
-    let signature = |of: &Ready| sign(&[7; 32], &of.statement(&client));
-    assert!(!proves(client, Ready { possession: signature(&good), ..good }), "by another key");
-}
-
-/// Each costs as much as the signature of an envelope, and a stranger can make as many.
-#[test]
-fn an_envelope_shows_one_key_at_most() {
-    let (client, Petition::Ready(ready)) = ready(&adding(&first()), 1) else { panic!() };
-    let checked = |count: u64| {
-        let operation = Petition::Ready(ready).to_bytes();
-        let request = |number| Request { number, operation: operation.clone() };
-        let requests = (1..=count).map(request).collect();
-        let envelope = Draft { client, floor: 0, events: None, requests }
-            .seal(RequestAuth::Signature([0; 64]));
-        let checks = core::cell::Cell::new(0);
-        let check = |_: &[u8; 32], _: &Digest, _: &Signature| {
-            checks.set(checks.get() + 1);
-            true
-        };
-        (proves_possession(&envelope, check), checks.get())
-    };
-    assert_eq!(checked(1), (true, 1));
-    assert_eq!(checked(512), (false, 0));
 }
 
 /// States are compared by their digests, whoever made them and when.

@@ -6,6 +6,7 @@ mod configuration;
 mod epochs;
 mod executor;
 mod links;
+mod possession;
 mod roster;
 mod speculation;
 mod toy;

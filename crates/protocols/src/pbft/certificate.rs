@@ -263,14 +263,17 @@ pub struct Start {
 
 impl Start {
     /// What these claims, taken together, have a view start from: in each slot the claim of the
-    /// highest view.
+    /// highest view. Orderly claims are of one window behind the base at most. Others are left
+    /// out: whoever prints or notes a message may not have checked it.
     #[must_use]
     pub fn of<'a>(members: impl Iterator<Item = &'a Claims> + Clone) -> Self {
         let lowest = mutant!("pbft.new-view-on-lowest-base");
         let slots = members.clone().map(|claims| claims.stable);
         let base = if lowest { slots.min() } else { slots.max() }.unwrap_or_default();
         let mut list: Vec<Option<Claim>> = Vec::new();
-        for claim in members.flat_map(|claims| &claims.prepared).filter(|it| it.slot > base) {
+        let last = Slot(base.0.saturating_add(WINDOW_SLOTS));
+        let counts = |it: &&Claim| it.slot > base && it.slot <= last;
+        for claim in members.flat_map(|claims| &claims.prepared).filter(counts) {
             let index = (claim.slot.0 - base.0 - 1) as usize;
             if list.len() <= index {
                 list.resize(index + 1, None);
@@ -385,6 +388,16 @@ mod tests {
         assert_eq!((start.base, start.end()), (Slot(5), Slot(8)));
         let batches: Vec<Digest> = start.batches().map(|(_, batch)| batch).collect();
         assert_eq!(batches, [Digest::of(b"d"), null().digest(), Digest::of(b"c")]);
+    }
+
+    /// Whoever lies can claim anything, and would have others make room for it.
+    #[test]
+    fn claims_beyond_a_window_are_not_counted() {
+        let far = |slot| claim(slot, 1, b"far");
+        let prepared = vec![claim(5, 0, b"a"), far(5 + WINDOW_SLOTS), far(1 << 40), far(u64::MAX)];
+        let claims = Claims { view: View(3), stable: Slot(4), prepared };
+        let start = Start::of([claims].iter());
+        assert_eq!((start.base, start.end()), (Slot(4), Slot(5)));
     }
 
     #[test]

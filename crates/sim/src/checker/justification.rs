@@ -27,8 +27,8 @@ type Subject = (Epoch, Slot, &'static str, u8, View);
 pub struct Justified {
     /// By epoch.
     rules: BTreeMap<Epoch, Justification>,
-    n: usize,
-    f: usize,
+    /// How many members each epoch has, and how many of them it tolerates to be faulty.
+    sizes: BTreeMap<Epoch, (usize, usize)>,
     /// How many replicas are faulty.
     faulty: usize,
     pillars: u64,
@@ -48,8 +48,7 @@ impl Justified {
         let all = (0..n as u16).map(ReplicaId);
         Self {
             rules: BTreeMap::new(),
-            n,
-            f,
+            sizes: BTreeMap::from([(membership.epoch, (n, f))]),
             faulty,
             pillars: u64::from(membership.lane.pillars.max(1)),
             cast: BTreeMap::new(),
@@ -81,6 +80,7 @@ impl Justified {
     pub fn began(&mut self, replica: ReplicaId, membership: &Membership) {
         self.in_epoch(replica, membership.epoch);
         self.bases.insert(membership.epoch, membership.base.slot);
+        self.sizes.insert(membership.epoch, (membership.n(), membership.f));
     }
 
     /// A correct replica cast ballots.
@@ -95,7 +95,7 @@ impl Justified {
                 let Ballot { view, slot, pillar, content, .. } = *ballot;
                 if *kind == ballot.kind
                     && self.voters(replica, slot, grounds.kind, (pillar, view), content)
-                        < self.needed(grounds)
+                        < self.needed(replica, grounds)
                 {
                     let what = format!("says {kind} of {view} {slot}");
                     return Err(self.broken(replica, &what, core::slice::from_ref(grounds)));
@@ -135,7 +135,8 @@ impl Justified {
             return Ok(());
         }
         let enough = |pillar: u8, grounds: &Grounds| {
-            self.most(replica, Slot(0), grounds.kind, (pillar, view)) >= self.needed(grounds)
+            self.most(replica, Slot(0), grounds.kind, (pillar, view))
+                >= self.needed(replica, grounds)
         };
         let pillars = 0..self.pillars as u8;
         let all = self.rules(replica).of_view;
@@ -156,7 +157,8 @@ impl Justified {
         let vouched = |grounds: &Grounds| {
             (0..self.pillars as u8).any(|pillar| {
                 let about = (pillar, View(0));
-                self.voters(replica, row, grounds.kind, about, state) >= self.needed(grounds)
+                self.voters(replica, row, grounds.kind, about, state)
+                    >= self.needed(replica, grounds)
             })
         };
         let grounds = self.rules(replica).of_stable;
@@ -167,8 +169,17 @@ impl Justified {
     }
 
     /// How many correct replicas have to say it, if all faulty ones do.
-    fn needed(&self, grounds: &Grounds) -> usize {
-        (grounds.voters)(self.n, self.f).saturating_sub(self.faulty)
+    fn needed(&self, replica: ReplicaId, grounds: &Grounds) -> usize {
+        let (n, f) = self.size(replica);
+        (grounds.voters)(n, f).saturating_sub(self.faulty)
+    }
+
+    /// How many members the replica's epoch has, and how many of them may be faulty. Of one that
+    /// nobody was seen to begin, as many as the one before.
+    fn size(&self, replica: ReplicaId) -> (usize, usize) {
+        let epoch = self.epochs.get(&replica).copied().unwrap_or(Epoch(0));
+        let before = self.sizes.range(..=epoch).next_back();
+        before.map_or((0, 0), |(_, size)| *size)
     }
 
     /// Behind which slot the replica's epoch begins; none if nobody was seen to begin it.
@@ -217,7 +228,7 @@ impl Justified {
         (pillar, slot): (u8, Slot),
         batch: Digest,
     ) -> bool {
-        let (epoch, needed) = (self.epochs[&replica], self.needed(grounds));
+        let (epoch, needed) = (self.epochs[&replica], self.needed(replica, grounds));
         let last = match grounds.reach {
             Reach::Slot => slot,
             Reach::UpTo | Reach::Cumulative => Slot(u64::MAX),
@@ -282,14 +293,12 @@ impl Justified {
     }
 
     fn broken(&self, replica: ReplicaId, what: &str, grounds: &[Grounds]) -> Broken {
-        let kinds: Vec<String> = grounds
-            .iter()
-            .map(|it| format!("{} of {}", it.kind, (it.voters)(self.n, self.f)))
-            .collect();
+        let (n, f) = self.size(replica);
+        let kinds: Vec<String> =
+            grounds.iter().map(|it| format!("{} of {}", it.kind, (it.voters)(n, f))).collect();
         let detail = format!(
-            "{replica} {what}, and there is no {} of {}, counting {} faulty",
+            "{replica} {what}, and there is no {} of {n}, counting {} faulty",
             kinds.join(", no "),
-            self.n,
             self.faulty
         );
         Broken::new(PROPERTY, detail)

@@ -100,6 +100,9 @@ pub enum Disturbance {
     /// Administrators want another machine in the place of a member. Which, and how they go about
     /// it, this number says.
     Replace(u64),
+    /// Administrators want the group to grow or to shrink, or a member elsewhere, or more or fewer
+    /// of them to agree. Which, and how they go about it, this number says.
+    Reshape(u64),
     /// Administrators want another protocol. Which, and how they go about it, this number says.
     Switch(u64),
 }
@@ -127,6 +130,7 @@ impl Disturbance {
             Self::ClockJump(..) => "clock_jump",
             Self::Refresh(_) => "refresh",
             Self::Replace(_) => "replace",
+            Self::Reshape(_) => "reshape",
             Self::Switch(_) => "switch",
         }
     }
@@ -148,6 +152,7 @@ impl Disturbance {
             | Self::Blackout { .. }
             | Self::Refresh(_)
             | Self::Replace(_)
+            | Self::Reshape(_)
             | Self::Switch(_) => None,
         }
     }
@@ -168,6 +173,7 @@ impl Disturbance {
             | Self::ClockJump(..)
             | Self::Refresh(_)
             | Self::Replace(_)
+            | Self::Reshape(_)
             | Self::Switch(_) => None,
         }
     }

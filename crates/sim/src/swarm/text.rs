@@ -23,8 +23,9 @@
 //! `stop(whom,points,us)` and likewise `disk_fails`, `disk_full`, `disk_rots`, `disk_misdirects`
 //! and `disk_put_back`, `blackout(points,us)`, `isolate(whom,hears,clients,us)`,
 //! `split(part,one way,us)`, `partition(parts,us)`, `clock_jump(whom,ms)`, `refresh(way)`,
-//! `replace(way)`. Yes and no are 1 and 0, times are in microseconds, sets are like `r0+r2`, and
-//! `partition(0110,...)` has one digit for the part of each place.
+//! `replace(way)`, `reshape(way)`, `switch(way)`. Yes and no are 1 and 0, times are in
+//! microseconds, sets are like `r0+r2`, and `partition(0110,...)` has one digit for the part of
+//! each place.
 
 use super::refreshes::WAYS_MAX;
 use super::{DiskOptions, Disturbance, Failure, Options, Target};
@@ -332,9 +333,10 @@ pub(crate) fn disturbance_text(disturbance: Disturbance) -> String {
         Disturbance::Partition { parts, lasts } => {
             format!("{name}({},{lasts})", parts_text(parts))
         }
-        Disturbance::Refresh(way) | Disturbance::Replace(way) | Disturbance::Switch(way) => {
-            format!("{name}({way})")
-        }
+        Disturbance::Refresh(way)
+        | Disturbance::Replace(way)
+        | Disturbance::Reshape(way)
+        | Disturbance::Switch(way) => format!("{name}({way})"),
         Disturbance::ClockJump(target, ms) => format!("{name}({},{ms})", target_text(target)),
     }
 }
@@ -620,6 +622,7 @@ impl<'a> Call<'a> {
             "clock_jump" => (Disturbance::ClockJump(self.target()?, self.number(1, 600_000)?), 2),
             "refresh" => (Disturbance::Refresh(self.number(0, WAYS_MAX)?), 1),
             "replace" => (Disturbance::Replace(self.number(0, WAYS_MAX)?), 1),
+            "reshape" => (Disturbance::Reshape(self.number(0, WAYS_MAX)?), 1),
             "switch" => (Disturbance::Switch(self.number(0, WAYS_MAX)?), 1),
             name => return Err(format!("no disturbance {name:?}: see docs/testing.md")),
         };

@@ -74,6 +74,13 @@ pub(super) fn stated(
     Arc::new(configuration.begin(&lives))
 }
 
+/// A machine that is to become a member, whose number is its place among all machines.
+fn machine(place: usize) -> MemberEntry {
+    let (id, identity) = (MemberId(place as u32), member_id(ReplicaId(place as u16)).0);
+    let address = format!("{id}:7000");
+    MemberEntry { id, identity, signing: identity, sealed: None, address }
+}
+
 impl World<'_> {
     /// Administrators want all members to have new keys.
     pub(super) fn refresh(&mut self, way: u64) {
@@ -95,9 +102,7 @@ impl World<'_> {
             let gone = |it: &MemberEntry| is_gone.get(it.id.0 as usize).copied() == Some(true);
             let gone = next.members.iter().position(gone).filter(|_| rng.percent(70));
             let leaver = gone.unwrap_or(rng.below(next.members.len() as u64) as usize);
-            let identity = member_id(ReplicaId(place as u16)).0;
-            let (id, address) = (next.next_member, format!("{}:7000", next.next_member));
-            let new = MemberEntry { id, identity, signing: identity, sealed: None, address };
+            let new = machine(place);
             if rng.percent(40) {
                 next.members[leaver] = new;
             } else {
@@ -107,6 +112,42 @@ impl World<'_> {
             }
             next.next_member.0 += 1;
             joins = Some(place);
+        });
+        if let Some(place) = joins {
+            self.schedule(self.now + rng.below(400_000), Happening::Join(place));
+        }
+    }
+
+    /// Administrators want the group to grow by a machine, perhaps so that it tolerates one fault
+    /// more, or to shrink by a member, or a member elsewhere, or another number of them to agree.
+    pub(super) fn reshape(&mut self, way: u64) {
+        let mut rng = Rng::new(way.rotate_left(23) ^ self.seed);
+        let machines = self.options.machines().count();
+        let mut joins = None;
+        self.change(way, |next| {
+            let place = next.next_member.0 as usize;
+            let mut altered = next.clone();
+            match rng.below(6) {
+                0..3 if place < machines => {
+                    let at = rng.below(next.members.len() as u64 + 1) as usize;
+                    altered.members.insert(at, machine(place));
+                    altered.next_member.0 += 1;
+                    joins = Some(place);
+                }
+                3..5 => _ = altered.members.remove(rng.below(next.members.len() as u64) as usize),
+                _ => {
+                    let at = rng.below(next.members.len() as u64) as usize;
+                    altered.members[at].address.push('0');
+                    altered.administrators.threshold = rng.range(1, ADMINISTRATORS as u64) as u8;
+                }
+            }
+            let more = Configuration { f: altered.f + 1, ..altered.clone() };
+            if more.check().is_ok() && rng.percent(70) {
+                altered = more;
+            }
+            if altered.check().is_ok() {
+                *next = altered;
+            }
         });
         if let Some(place) = joins {
             self.schedule(self.now + rng.below(400_000), Happening::Join(place));

@@ -60,6 +60,7 @@ impl World<'_> {
             }
             Disturbance::Refresh(way) => self.refresh(way),
             Disturbance::Replace(way) => self.replace(way),
+            Disturbance::Reshape(way) => self.reshape(way),
             Disturbance::Switch(way) => self.switch(way),
             Disturbance::ClockJump(target, ms) => {
                 let index = self.resolve(target);
@@ -183,6 +184,7 @@ impl World<'_> {
             | Disturbance::Partition { .. }
             | Disturbance::Refresh(_)
             | Disturbance::Replace(_)
+            | Disturbance::Reshape(_)
             | Disturbance::Switch(_)
             | Disturbance::Blackout { .. } => Place::World,
         }

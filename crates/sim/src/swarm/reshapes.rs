@@ -1,0 +1,55 @@
+//! Worlds in which administrators have the group grow and shrink while it runs, move members, and
+//! change how many of them have to agree.
+
+use super::refreshes::WAYS_MAX;
+use super::{Disturbance, Options, Target};
+use crate::network::Parts;
+use crate::rng::Rng;
+use crate::time::Micros;
+use pentarchy_core::ids::ReplicaId;
+
+/// Of how many worlds, in percent.
+const WORLDS_PERCENT: u32 = 8;
+
+/// A change takes two seconds if a member does not become ready, and a machine that joins needs
+/// some time to fetch the state.
+const EACH: Micros = 3_000_000;
+
+impl Options {
+    /// Has administrators do so a few times, whatever else goes wrong but a slow network. From a
+    /// stream of its own, so that all other worlds stay as they are.
+    pub(super) fn draw_reshapes(&mut self, rng: &mut Rng) {
+        if !self.may_change() || self.has_to_follow() || !rng.percent(WORLDS_PERCENT) {
+            return;
+        }
+        let count = rng.range(1, 4).min((Parts::PLACES_MAX - self.n) as u64);
+        if count == 0 {
+            return;
+        }
+        self.has_administrators = true;
+        self.has_real_devices = false;
+        self.heal_at = self.heal_at.max(count * EACH);
+        // Agreed time, for which a configuration waits, passes only while clients want something.
+        self.think_us = self.think_us.max(self.heal_at / self.requests_each);
+        for number in 0..count {
+            let at = number * EACH + rng.below(EACH / 2);
+            self.disturbances.push((at, Disturbance::Reshape(rng.range(0, WAYS_MAX))));
+            let target = Target::Replica(ReplicaId(rng.below(self.n as u64) as u16));
+            let then = at + rng.below(1_500_000);
+            match rng.below(4) {
+                0 => {
+                    let lasts = rng.range(500_000, EACH);
+                    let isolate =
+                        Disturbance::Isolate { target, hears: false, clients: true, lasts };
+                    self.disturbances.push((then, isolate));
+                }
+                1 => {
+                    let restart = Disturbance::Restart(target, rng.range(1, 800_000));
+                    self.disturbances.push((then, restart));
+                }
+                2 => self.disturbances.push((then, Disturbance::Crash(target))),
+                _ => {}
+            }
+        }
+    }
+}
