@@ -30,6 +30,8 @@ pub struct Admission {
     pub(crate) asked_status: BTreeSet<ClientId>,
     /// What is settled and was asked for in this round, by number: the core is to answer it.
     pub(crate) asked_again: BTreeMap<ClientId, BTreeMap<u64, Reply>>,
+    /// Before this, clients may not have heard that requests are checked in another way now.
+    pub(crate) strict_from_ms: u64,
     /// How long queries, and questions for events, took lately.
     pub(crate) query_time: QueryTime,
 }

@@ -278,15 +278,18 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// Hands what is authentic to the core, and disconnects each client that sent something else.
-    /// Others may be clients in another epoch: then it is checked anew, before what came later.
+    /// If requests are checked in another way since a moment ago, it may not have heard that yet:
+    /// then what it sent is only dropped, and it asks again when it has followed. What was checked
+    /// in another epoch is checked anew, before what came later.
     fn admit(&mut self, checked: Checked, driver: &mut impl Driver) -> Result<(), Halt> {
         let Checked { epoch, mut envelopes, bad } = checked;
         if epoch != self.engine.epoch {
             self.admission.fresh.splice(0..0, envelopes);
             return Ok(());
         }
+        let is_strict = self.engine.now_ms >= self.admission.strict_from_ms;
         for client in &bad {
-            if self.replies.contains(client) {
+            if is_strict && self.replies.contains(client) {
                 self.engine.counters.client_bad_auth += 1;
                 driver.hang_up(client, HangUp::NotAuthentic);
             }

@@ -23,6 +23,10 @@ use pentarchy_storage::kept::Then;
 use std::sync::Arc;
 use tracing::{error, info, warn};
 
+/// How long clients may take to hear that a configuration has begun in which requests are checked
+/// in another way.
+const FOLLOWING_MS: u64 = 5_000;
+
 impl<D: Disk> Machine<'_, D> {
     /// A peer spoke about epochs.
     pub(crate) fn on_epochs(
@@ -233,6 +237,10 @@ impl<D: Disk> Machine<'_, D> {
         self.engine.counters.epochs += 1;
         self.engine.authenticator.begin_epoch(&membership).map_err(Halt::Counter)?;
         self.epoch_manager.has_former_keys = true;
+        let requests = |of: &Membership| of.stated.as_ref().map(|stated| stated.requests);
+        if requests(&membership) != requests(self.executor.membership()) {
+            self.admission.strict_from_ms = self.engine.now_ms + FOLLOWING_MS;
+        }
         self.roll_back(self.executor.committed(), driver)?;
         self.executor.begin_epoch(membership.clone());
         self.check_service()?;

@@ -1,7 +1,7 @@
 //! A group goes on with other members: links name members, and each epoch says which replicas those
 //! are.
 
-use crate::bench::{AtOnce, Bench, RULES, client, identity};
+use crate::bench::{AtOnce, Bench, RULES, client, identity, request};
 use crate::disk::SlowDisk;
 use crate::keys::{Eyes, Hand, signature};
 use bytes::Bytes;
@@ -135,9 +135,13 @@ fn link() -> Proof {
 
 /// The same, behind this slot.
 fn link_behind(slot: Slot) -> Proof {
-    let next = configuration(1, &[1, 2, 3]);
+    link_to(configuration(1, &[1, 2, 3]), slot)
+}
+
+/// How the first epoch ends behind a slot, with this configuration.
+fn link_to(next: Configuration, slot: Slot) -> Proof {
     let base = Base { slot, ..Base::default() };
-    let (epoch, lives) = (Epoch(0), vec![life(); 3]);
+    let (epoch, lives) = (Epoch(0), vec![life(); next.members.len()]);
     let handover = Handover { epoch, base, lives, next: Some(next.digest()) };
     let statement = handover.statement(&first());
     let sign = |by| (ReplicaId(by), signature("replica", ReplicaId(by), &statement));
@@ -298,6 +302,27 @@ fn clients_are_shown_how_a_configuration_ended_when_it_does_and_when_they_ask() 
         let asked = ToReplica::Standing { from }.to_bytes();
         bench.round(1, &[(client(7), asked)]).unwrap();
         assert_eq!(std::mem::take(&mut bench.driver.to_clients), [(client(7), shown(links))]);
+    }
+}
+
+/// Clients hear of another configuration a little later than replicas begin it. Where these check
+/// requests in another way then, nobody is hung up on for having asked as before.
+#[test]
+fn clients_may_ask_as_they_did_until_they_have_heard_of_another_way() {
+    let other = Configuration { requests: RequestMeans::Macs, ..configuration(1, &[1, 2, 3]) };
+    for (next, grace) in [(configuration(1, &[1, 2, 3]), false), (other, true)] {
+        let (mut bench, _) = bench(1);
+        bench.connect(client(7));
+        tell(&mut bench, &Message::Proofs(vec![link_to(next, Slot(0))]));
+        bench.round(1, &[]).unwrap();
+        bench.round(1_000, &[]).unwrap();
+        let asks = |bench: &mut Bench, millis: u64| {
+            bench.round(millis, &[(client(7), request(client(7), 1, false))]).unwrap();
+            !std::mem::take(&mut bench.driver.hung_up).is_empty()
+        };
+        assert_eq!(asks(&mut bench, 1), !grace);
+        bench.connect(client(7));
+        assert!(asks(&mut bench, 5_000));
     }
 }
 
