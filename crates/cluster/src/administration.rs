@@ -493,7 +493,7 @@ mod tests {
         Shown { epoch, time, configuration, withdrawn, pending: None, proposed: Vec::new() }
     }
 
-    /// The secret of the devices' that these can read, if all read the same.
+    /// The secret that these can read, if all read the same one.
     fn read(keys: &[SharedSigningKeys], next: &Configuration) -> Option<[u8; 32]> {
         let mut all = keys.iter().map(|keys| Some(*keys.lock().secret_of(next)?.as_bytes()));
         let first = all.next()??;

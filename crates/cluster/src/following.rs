@@ -95,6 +95,15 @@ impl ClusterConfig {
         }
     }
 
+    /// Whether a machine with this identity key is a member, or was one since the first change.
+    #[must_use]
+    pub fn has_had(&self, identity: &[u8; 32]) -> bool {
+        let links = self.later.iter().flat_map(|later| &later.links);
+        let members = links.filter_map(|link| link.next.as_ref()).flat_map(|next| &next.members);
+        let mut keys = members.map(|it| it.identity).chain(self.replicas.iter().map(|it| it.key));
+        keys.any(|key| key == *identity)
+    }
+
     /// The number of the configuration.
     #[must_use]
     pub fn number(&self) -> u64 {

@@ -58,12 +58,13 @@ impl Supervisor {
         started
     }
 
-    /// Forgets the children that have ended because there was nothing more to do, and names them.
-    pub fn done(&mut self) -> Vec<String> {
+    /// Forgets the children that have ended without an error, and of which this says that there is
+    /// nothing more for them to do. Names them.
+    pub fn done(&mut self, mut is_over: impl FnMut(&Part) -> bool) -> Vec<String> {
         let mut names = Vec::new();
         self.children.retain_mut(|child| {
             let ended = child.exited.or_else(|| child.process.try_wait().ok().flatten());
-            let is_done = ended.is_some_and(|status| status.success());
+            let is_done = ended.is_some_and(|status| status.success()) && is_over(&child.part);
             if is_done {
                 child.finish_log();
                 names.push(child.part.name.clone());

@@ -8,11 +8,11 @@ use crate::configuration::Configuration;
 use crate::digest::Digest;
 use crate::epochs::Handover;
 use crate::ids::{ClientId, Millis, Slot};
-use crate::limits::{SECTIONS_MAX, snapshots_kept};
+use crate::limits::SECTIONS_MAX;
 use crate::membership::{Base, Membership};
 use crate::mutant;
 use crate::ports::client::{Outcome, Reply, ToClient};
-use crate::protocol::Authority;
+use crate::protocol::{Authority, Tuning};
 use crate::request::Envelope;
 use crate::roster::{Ending, Roster};
 use crate::service::{Context, Event, Service};
@@ -60,6 +60,7 @@ pub struct Executor {
     /// The state as of the last checkpoint; what did not change since is shared.
     tree: Tree,
     snapshots: VecDeque<Snapshot>,
+    tuning: Tuning,
     /// What may be taken back; none unless something was executed that way.
     speculation: Option<Speculation>,
     requests: u64,
@@ -86,6 +87,7 @@ impl Executor {
             time: Millis(0),
             tree,
             snapshots: VecDeque::new(),
+            tuning: Tuning::default(),
             speculation: None,
             requests: 0,
             spool: None,
@@ -97,6 +99,12 @@ impl Executor {
     /// executed or installed.
     pub const fn set_authority(&mut self, authority: Authority) {
         self.roster.set_authority(authority);
+    }
+
+    /// The sizes that the group's replicas share, which are the usual ones unless this is called:
+    /// before anything is executed or installed.
+    pub const fn set_tuning(&mut self, tuning: Tuning) {
+        self.tuning = tuning;
     }
 
     /// The state with which another group goes on that begins with these members: of what there
@@ -462,10 +470,10 @@ impl Executor {
     }
 
     fn snapshots_max(&self) -> usize {
-        snapshots_kept(self.roster.membership().lane.pillars)
+        self.tuning.snapshots_kept(self.roster.membership().lane.pillars)
     }
 
-    /// How many snapshots are kept: at most [`snapshots_kept`].
+    /// How many snapshots are kept: at most [`Tuning::snapshots_kept`].
     #[must_use]
     pub fn snapshots(&self) -> usize {
         self.snapshots.len()

@@ -268,19 +268,10 @@ pub const TRANSFER_CHUNKS_IN_FLIGHT: usize = 16;
 /// most what changes of the state in five minutes.
 pub const TRANSFER_PIN_MILLIS: u64 = 300_000;
 
-/// Checkpoints whose snapshots a replica keeps for others: the stable one, or the state from
-/// which the epoch began; those taken since, of which each stands for its share of the window's
-/// slots or of its bytes; and the one with which the epoch ends.
+/// Checkpoints whose snapshots a replica keeps for others, at the usual sizes: see
+/// [`Tuning::snapshots_kept`](crate::rules::Tuning::snapshots_kept).
 pub const SNAPSHOTS_KEPT: usize =
     (WINDOW_SLOTS / CHECKPOINT_SLOTS) as usize + WINDOW_BYTES / CHECKPOINT_BYTES + 2;
-
-/// [`SNAPSHOTS_KEPT`] where the order is split into so many pillars: each has a window of bytes,
-/// and the last stable one may be told late.
-#[must_use]
-pub fn snapshots_kept(pillars: u8) -> usize {
-    let others = (pillars as usize).saturating_sub(1);
-    SNAPSHOTS_KEPT + others * (WINDOW_BYTES / CHECKPOINT_BYTES + 1)
-}
 
 const _: () = assert!(WINDOW_SLOTS.is_multiple_of(CHECKPOINT_SLOTS));
 const _: () = assert!(WINDOW_SLOTS >= 2 * CHECKPOINT_SLOTS);

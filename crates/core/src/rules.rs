@@ -22,6 +22,29 @@ pub struct Tuning {
     pub interleaving: u64,
 }
 
+impl Tuning {
+    /// Checkpoints whose snapshots a replica keeps for others: the stable one, or the state from
+    /// which the epoch began; those taken since, of which each stands for its share of the window's
+    /// slots or of its bytes; and the one with which the epoch ends. Where the order is split into
+    /// pillars, each has a window of bytes, and the last stable one may be told late.
+    ///
+    /// If a replica dropped the stable one, and too few were left to agree on a newer one, nobody
+    /// could bring the others level.
+    #[must_use]
+    pub const fn snapshots_kept(&self, pillars: u8) -> usize {
+        let of_slots = (self.window_slots / self.checkpoint_slots) as usize;
+        let of_bytes = limits::WINDOW_BYTES / self.checkpoint_bytes;
+        // No two are behind one slot.
+        let most = self.window_slots as usize;
+        let others = (pillars as usize).saturating_sub(1);
+        min(of_slots + of_bytes, most) + 2 + others * (min(of_bytes, most) + 1)
+    }
+}
+
+const fn min(one: usize, other: usize) -> usize {
+    if one < other { one } else { other }
+}
+
 impl Default for Tuning {
     fn default() -> Self {
         Self {

@@ -11,9 +11,10 @@
 //! other. For this pair, joint security was proved in the random oracle model by E. Thormarker, *On
 //! using the same key pair for Ed25519 and an X25519 based KEM* (IACR ePrint 2021/509), for a KEM
 //! that hashes the shared point before use. Noise hashes every shared point into its chaining key,
-//! and so do the derivations of pairwise MAC keys in [`crate::request_auth`] and of session keys in
-//! [`crate::session`]; none shows a shared point or a bare scalar to anyone. What remains outside
-//! that proof is that a Noise handshake is several such steps rather than one KEM.
+//! and so do the derivations of pairwise MAC keys in [`crate::request_auth`], of session keys in
+//! [`crate::session`], and of keys for secrets on their way in [`crate::sealed`]; none shows a
+//! shared point or a bare scalar to anyone. What remains outside that proof is that a Noise
+//! handshake is several such steps rather than one KEM.
 
 use crate::costs;
 use crate::secret_file::{self, SecretFileError};

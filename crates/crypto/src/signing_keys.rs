@@ -15,6 +15,7 @@ use crate::secret_file::{self, SecretFileError, sync_directory_of};
 use pentarchy_core::Bytes;
 use pentarchy_core::change::Change;
 use pentarchy_core::configuration::Configuration;
+use pentarchy_core::digest::Digest;
 use pentarchy_core::wire::Wire as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -62,6 +63,35 @@ struct Made {
     secret: Option<GroupSecret>,
     /// The member signed by it, and does not any more.
     is_former: bool,
+}
+
+/// The configuration in which a replica is. One that starts again may come through earlier ones
+/// than that for which it has its key.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Present {
+    /// Its number.
+    pub number: u64,
+    /// Names what the devices share in it; none if that is what they shared first.
+    pub secret: Option<Digest>,
+}
+
+impl Present {
+    /// The configuration of a group whose members state it.
+    #[must_use]
+    pub const fn of(configuration: &Configuration) -> Self {
+        Self { number: configuration.number, secret: configuration.secret }
+    }
+
+    /// Whether the devices share another secret than this.
+    fn has_other(&self, secret: &GroupSecret) -> bool {
+        self.secret.is_some_and(|name| secret.name() != name)
+    }
+
+    /// Whether a key is of an earlier configuration, in which the devices shared another secret.
+    fn is_behind(&self, made: &Made) -> bool {
+        let is_other = made.secret.as_ref().is_some_and(|secret| self.has_other(secret));
+        made.change.next.number < self.number && is_other
+    }
 }
 
 /// The keys of one member, for all threads of its replica.
@@ -117,7 +147,9 @@ impl SigningKeys {
                 let changes =
                     paths.iter().filter(|path| path.extension().is_some_and(|it| it == CHANGE));
                 let made = changes.filter_map(|path| Made::load(path).transpose());
-                made.collect::<Result<_, _>>()?
+                let made = made.collect::<Result<Vec<_>, _>>()?;
+                erase_stray(&paths, &made.iter().map(|it| it.path(folder)).collect::<Vec<_>>())?;
+                made
             }
         };
         let first = load(&folder.join(FIRST), KeyPair::load)?;
@@ -191,10 +223,13 @@ impl SigningKeys {
         self.all().find_map(|key| receiver.open(&sealed, name, key))
     }
 
-    /// Whether it has signed, or is about to sign, in another configuration than the first one.
+    /// Whether the member may have erased what it had for the configuration of this number: it has
+    /// a key for a later one, and none for this.
     #[must_use]
-    pub fn has_others(&self) -> bool {
-        !self.others.is_empty()
+    pub fn has_left(&self, number: u64) -> bool {
+        let numbers = || self.others.iter().map(|made| made.change.next.number);
+        let has = if number == 0 { self.first.is_some() } else { numbers().any(|it| it == number) };
+        !has && numbers().any(|later| later > number)
     }
 
     /// All keys that are not erased.
@@ -234,41 +269,39 @@ impl SigningKeys {
     ///
     /// # Errors
     /// As [`Self::forget`].
-    pub fn erase_former(&mut self) -> io::Result<()> {
+    pub fn erase_former(&mut self, present: &Present) -> io::Result<()> {
         if self.has_former_first() {
             if let Some(folder) = &self.folder {
                 erase_file(&folder.join(FIRST))?;
             }
             self.first = None;
         }
-        if self.has_former_secret() {
+        if self.first_secret.as_ref().is_some_and(|first| present.has_other(first)) {
             if let Some(path) = &self.first_secret_path {
                 erase_file(path)?;
             }
             self.first_secret = None;
+        }
+        // It was not ready for a change that brought another one, so its key stays.
+        for made in self.others.iter_mut().filter(|made| present.is_behind(made)) {
+            if let Some(folder) = &self.folder {
+                erase_file(&made.path(folder).with_extension(SECRET))?;
+            }
+            made.secret = None;
         }
         self.erase(&|made| made.is_former)
     }
 
     /// Whether one of those is still there.
     #[must_use]
-    pub fn has_former(&self) -> bool {
-        let has_made = self.others.iter().any(|made| made.is_former);
-        has_made || self.has_former_first() || self.has_former_secret()
+    pub fn has_former(&self, present: &Present) -> bool {
+        self.others.iter().any(|made| made.is_former || present.is_behind(made))
+            || self.has_former_first()
+            || self.first_secret.as_ref().is_some_and(|first| present.has_other(first))
     }
 
     fn has_former_first(&self) -> bool {
         self.first.as_ref().is_some_and(|first| first.public() != self.current.public())
-    }
-
-    /// Whether the devices share another secret than at first, in the configuration for which the
-    /// present key was made.
-    fn has_former_secret(&self) -> bool {
-        let current = self.current.public();
-        let made = self.others.iter().find(|made| made.key.public() == current);
-        let secret = made.and_then(|made| made.secret.as_ref());
-        let differs = |first: &GroupSecret| secret.is_some_and(|it| it.name() != first.name());
-        self.first_secret.as_ref().is_some_and(differs)
     }
 
     fn erase(&mut self, goes: &dyn Fn(&Made) -> bool) -> io::Result<()> {
@@ -303,7 +336,7 @@ impl Made {
         let _ = fs::remove_file(&path);
         if let Some(secret) = &self.secret {
             let path = path.with_extension(SECRET);
-            let _ = fs::remove_file(&path);
+            erase_file(&path).map_err(|error| SecretFileError::system(&path, error))?;
             secret.save(&path)?;
         }
         self.key.save(&path)
@@ -347,6 +380,14 @@ fn load<T>(
         return Ok(None);
     }
     load(path).map(Some)
+}
+
+/// Erases secrets that have no key beside them: a crash came before that was written.
+fn erase_stray(paths: &[PathBuf], keys: &[PathBuf]) -> Result<(), SecretFileError> {
+    let secrets = paths.iter().filter(|path| path.extension().is_some_and(|it| it == SECRET));
+    let mut stray = secrets.filter(|path| !keys.contains(&path.with_extension("")));
+    stray
+        .try_for_each(|path| erase_file(path).map_err(|error| SecretFileError::system(path, error)))
 }
 
 /// Overwrites what is in the file, if there is one, before it removes it. On flash storage the old

@@ -230,6 +230,7 @@ impl Beginning<'_> {
     fn executor(&self, service: Box<dyn Service>) -> Executor {
         let mut executor = Executor::new(self.membership.clone(), service);
         executor.set_authority(self.factory.rules(&self.membership).authority);
+        executor.set_tuning(self.factory.tuning());
         executor
     }
 

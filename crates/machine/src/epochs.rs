@@ -59,6 +59,8 @@ impl<'f> EpochManager<'f> {
         let place = epochs.index().expect("a replica without a place ends");
         let me = ClientId(epochs.membership().members[usize::from(place.0)].identity);
         let (steps, kept_links) = (Vec::new(), epochs.links().len());
+        // It may have stopped before it erased them, or have joined with keys that are for that.
+        let has_former_keys = factory.has_former_keys();
         Self {
             epochs,
             factory,
@@ -69,7 +71,7 @@ impl<'f> EpochManager<'f> {
             steps,
             kept_links,
             next: None,
-            has_former_keys: false,
+            has_former_keys,
             leaving: None,
         }
     }

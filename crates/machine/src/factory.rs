@@ -8,13 +8,18 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::ids::ReplicaSet;
 use pentarchy_core::membership::{Life, Membership};
-use pentarchy_core::protocol::{BadRecord, Memory, Rules};
+use pentarchy_core::protocol::{BadRecord, Memory, Rules, Tuning};
 use std::sync::Arc;
 
 /// Makes what a replica needs anew in each epoch.
 pub trait EpochFactory: Send {
     /// The rules of the protocol by which the group orders in this epoch.
     fn rules(&self, membership: &Membership) -> Rules;
+
+    /// The sizes that the group's replicas share.
+    fn tuning(&self) -> Tuning {
+        Tuning::default()
+    }
 
     /// What checks others' statements in this epoch.
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier>;

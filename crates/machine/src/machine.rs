@@ -128,6 +128,7 @@ impl<'f, D: Disk> Machine<'f, D> {
         rules.assert_consistent();
         parts.epoch_manager.epochs.set_authority(rules.authority);
         parts.executor.set_authority(rules.authority);
+        parts.executor.set_tuning(parts.epoch_manager.factory.tuning());
         let base = parts.epoch_manager.epochs.membership().base;
         let replier = parts.executor.service().replier().filter(|_| !rules.speculative);
         if replier.is_some() {

@@ -157,8 +157,8 @@ pub struct ConfigurationReport {
     pub number: u64,
     /// The change that is pending, if one is.
     pub pending_change: Option<PendingReport>,
-    /// Whether this replica still has a key by which it signed before the last change, beside its
-    /// identity key.
+    /// Whether this replica still has a key by which it signed before the last change, or what the
+    /// trusted devices shared then.
     pub has_former_key: bool,
 }
 

@@ -94,9 +94,8 @@ pub struct FailoverArgs {
 /// `bench changes`.
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy bench changes --runs 10 --json changes.json\n\n\
-    Each run changes nothing, then the keys of all members, then a member, under load. The\n\
-    members of a group whose trusted devices share a secret stay. Exit code 1 if an increment was\n\
-    lost or counted twice, or a client got no answer.")]
+    Each run changes nothing, then the keys of all members, then a member, under load.\n\
+    Exit code 1 if an increment was lost or counted twice, or a client got no answer.")]
 pub struct ChangesArgs {
     #[command(flatten)]
     pub group: GroupArgs,

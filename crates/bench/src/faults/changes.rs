@@ -162,7 +162,9 @@ fn conclude(report: &Changes) {
         ));
     }
     if !seen.takes_machines {
-        say(&format!("no machine can join: the trusted devices of {protocol} share a secret"));
+        say(&format!(
+            "no machine can join: the trusted counters of {protocol} cannot take a secret"
+        ));
     }
     match &seen.switched_to {
         Some(other) => say(&format!("the other protocol is {other}")),

@@ -11,11 +11,11 @@ use pentarchy_core::configuration::{Configuration, RequestMeans};
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
-use pentarchy_core::ids::{Epoch, MemberId, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{MemberId, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::outsider::Outsider;
 use pentarchy_core::protocol::{BadRecord, Memory, Rules, Setup, Tuning};
-use pentarchy_crypto::signing_keys::SharedSigningKeys;
+use pentarchy_crypto::signing_keys::{Present, SharedSigningKeys};
 use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, SessionCheck};
 use pentarchy_protocols::Descriptor;
 use pentarchy_protocols::pillars::{Part, Parts};
@@ -43,8 +43,8 @@ pub(super) struct Epochs {
     /// What checks clients' tags, where the devices can. It keeps the clients' keys for as long as
     /// the devices share one secret.
     sessions: Option<Arc<dyn SessionCheck>>,
-    /// Names that secret.
-    secret: Option<Digest>,
+    /// The configuration in which the replica is, and with it the name of that secret.
+    present: Present,
     admission: Admission,
     tuning: Tuning,
     /// The configuration of which it said last that it lacks what that needs.
@@ -61,7 +61,10 @@ pub(super) enum Lacks {
              shared secret"
     )]
     Device,
-    #[error("the secret that the trusted devices are to share was not sealed for this replica")]
+    #[error(
+        "this replica has no key that opens the secret which the trusted devices are to share: if \
+         its folder `signing` is lost, replace the member: `pentarchy members replace`"
+    )]
     Secret,
     #[error(
         "the trusted devices are to share another secret, and that of this replica, in a process \
@@ -88,7 +91,7 @@ impl Epochs {
             is_erasing: false,
             checks: CounterChecks::new(membership, &trusted)?,
             sessions: trusted.sessions(membership),
-            secret: membership.stated.as_ref().and_then(|stated| stated.secret),
+            present: membership.stated.as_deref().map(Present::of).unwrap_or_default(),
             trusted,
             admission: config.admission.clone(),
             tuning: config.tuning,
@@ -113,10 +116,7 @@ impl Epochs {
             return Err(Lacks::Device);
         }
         if next.facts.counter.is_some() && !self.trusted.has_secret_of(next) {
-            return Err(match self.trusted {
-                Trusted::Here(_) => Lacks::Secret,
-                Trusted::Apart(_) => Lacks::Process,
-            });
+            return Err(self.lacks_secret());
         }
         match next.requests {
             RequestMeans::Session(key) => {
@@ -124,6 +124,14 @@ impl Epochs {
                 (self.sessions.is_some() && is_ours).then_some(()).ok_or(Lacks::Sessions)
             }
             RequestMeans::Macs | RequestMeans::Signature => Ok(()),
+        }
+    }
+
+    /// Why its device lacks what the others share.
+    const fn lacks_secret(&self) -> Lacks {
+        match self.trusted {
+            Trusted::Here(_) => Lacks::Secret,
+            Trusted::Apart(_) => Lacks::Process,
         }
     }
 
@@ -149,10 +157,11 @@ impl Epochs {
         }
     }
 
-    /// Whether this is the first epoch, and the group has gone on: then this replica may have
-    /// erased what it had for it.
+    /// Whether the group has gone on from this configuration, as far as this replica knows: then it
+    /// may have erased what it had for it.
     fn is_over(&self, membership: &Membership) -> bool {
-        membership.epoch == Epoch(0) && self.signing.lock().has_others()
+        let number = membership.stated.as_ref().map_or(0, |stated| stated.number);
+        self.signing.lock().has_left(number)
     }
 
     /// Where the devices share another secret from an epoch on, clients' tags are others.
@@ -160,16 +169,16 @@ impl Epochs {
         let Some(stated) = &membership.stated else { return };
         let needs = stated.facts.counter.is_some() && !self.is_over(membership);
         if needs && !self.trusted.has_secret_of(stated) {
+            let lacks = self.lacks_secret();
             error!(
                 epoch = %membership.epoch,
-                "this replica lacks the secret that the trusted devices share, so the others \
-                 accept nothing that it orders until administrators run `pentarchy members \
-                 refresh`"
+                "the others accept nothing that this replica orders: {lacks}"
             );
         }
-        if stated.secret != self.secret {
-            (self.secret, self.sessions) = (stated.secret, self.trusted.sessions(membership));
+        if stated.secret != self.present.secret {
+            self.sessions = self.trusted.sessions(membership);
         }
+        self.present = Present::of(stated);
     }
 
     pub(super) fn try_verifier(
@@ -186,7 +195,8 @@ impl Epochs {
                 error!(
                     epoch = %membership.epoch,
                     "this replica lacks its signing key of this epoch, so the others accept \
-                     nothing that it signs until administrators run `pentarchy members refresh`"
+                     nothing that it signs until the next change of the group for which it is \
+                     ready, or until administrators run `pentarchy members replace`"
                 );
             }
             signing.current()
@@ -215,6 +225,10 @@ impl Epochs {
 impl EpochFactory for Epochs {
     fn rules(&self, membership: &Membership) -> Rules {
         self.protocol(membership).map_or(self.first, |entry| entry.rules)
+    }
+
+    fn tuning(&self) -> Tuning {
+        self.tuning
     }
 
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
@@ -300,13 +314,13 @@ impl EpochFactory for Epochs {
     }
 
     fn erase_former_keys(&mut self) {
-        let erased = self.signing.lock().erase_former();
+        let erased = self.signing.lock().erase_former(&self.present);
         self.is_erasing = erased.is_err();
         self.report_erasing(erased);
     }
 
     fn has_former_keys(&self) -> bool {
-        self.signing.lock().has_former()
+        self.signing.lock().has_former(&self.present)
     }
 
     fn forget_prepared(&mut self, is_void: &dyn Fn(&Change) -> bool) {

@@ -16,7 +16,7 @@ use pentarchy_client::ConnectError;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::{BadMembership, Life};
 use pentarchy_core::service::Service;
-use pentarchy_crypto::keys::{GroupSecret, KeyPair};
+use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::{BadMemberKey, BadSessionKey, ClientSigner};
 use pentarchy_crypto::secret_file::SecretFileError;
 use pentarchy_crypto::signing_keys::SigningKeys;
@@ -27,7 +27,7 @@ use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::backend::process::BadProcess;
 use pentarchy_trusted::identity::TakeError;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Why a part of a cluster cannot be started.
@@ -82,6 +82,14 @@ pub enum StartError {
     /// A key in the configuration is unusable.
     #[error(transparent)]
     Verifier(#[from] BadVerifier),
+    /// Nothing says what the trusted devices share.
+    #[error(
+        "{path}: neither `group-secret` nor what takes its place in `signing` is there, so this \
+         member's trusted device can certify nothing. Put the files back if you have moved them, \
+         but no older copy; otherwise replace the member: `pentarchy members replace`",
+        path = .0.display()
+    )]
+    NoSecret(PathBuf),
     /// The trusted devices cannot check the sessions of this configuration's clients.
     #[error(
         "the session_key of the configuration is not that of this replica's trusted device: take \
@@ -157,8 +165,8 @@ pub fn take_secrets(
     let here = match config.counter {
         CounterPlace::InProcess => {
             // It is erased once the devices share another one, which is with the signing keys.
-            if config.later.is_none() && !signing.lock().has_others() {
-                GroupSecret::load(&secret)?;
+            if config.later.is_none() && !signing.lock().has_left(0) && !secret.exists() {
+                return Err(StartError::NoSecret(folder.to_owned()));
             }
             let here = Trusted::Here(signing.clone());
             here.check_session_key(config)?;

@@ -11,6 +11,7 @@ use pentarchy_core::limits::{
 };
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient};
+use pentarchy_core::protocol::Tuning;
 use pentarchy_core::request::FENCE;
 use pentarchy_core::service::{Context, Event, Service, SmallService, Whole};
 use pentarchy_core::sessions::Lookup;
@@ -108,6 +109,25 @@ fn a_snapshot_that_does_not_fit_is_refused() {
     for bad in [other_slot, Snapshot::new(slot, short), Snapshot::new(slot, no_header)] {
         assert_eq!(executor.install(bad), Err(Malformed));
     }
+}
+
+/// Else nobody could bring a member level that lacks the stable state, and without its vote no
+/// later one becomes stable.
+#[test]
+fn the_stable_snapshot_stays_whatever_is_taken_in_a_window() {
+    let tuning = Tuning { window_slots: 48, checkpoint_slots: 4, ..Tuning::default() };
+    let mut executor = toy::fresh(toy::Toy::boxed());
+    executor.set_tuning(tuning);
+    executor.checkpoint();
+    let stable = executor.executed();
+    for number in 0..tuning.window_slots {
+        run(&mut executor, &batch(1, &[(number, write(0, 1, 1))]));
+        if (number + 1).is_multiple_of(tuning.checkpoint_slots) {
+            executor.checkpoint();
+        }
+    }
+    assert!(executor.snapshots() > SNAPSHOTS_KEPT && executor.snapshot(stable).is_some());
+    assert_eq!(Tuning::default().snapshots_kept(1), SNAPSHOTS_KEPT);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_crypto::keys::{GroupSecret, KeyPair};
 use pentarchy_crypto::sealed::Receiver;
-use pentarchy_crypto::signing_keys::{SharedSigningKeys, SigningKeys};
+use pentarchy_crypto::signing_keys::{Present, SharedSigningKeys, SigningKeys};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -84,7 +84,7 @@ fn a_key_is_there_from_when_it_is_made_until_it_is_erased() {
     let keys = open(&folder);
     assert_eq!(keys.lock().prepare(&change(1)).unwrap(), first);
     assert_eq!(keys.lock().adopt(&first).unwrap().public(), first);
-    keys.lock().erase_former().unwrap();
+    keys.lock().erase_former(&Present::default()).unwrap();
     let keys = open(&folder);
     assert_eq!(keys.lock().adopt(&first).unwrap().public(), first);
 
@@ -93,7 +93,7 @@ fn a_key_is_there_from_when_it_is_made_until_it_is_erased() {
     keys.lock().adopt(&second).unwrap();
     keys.lock().forget(&|change| change.next.number <= 2).unwrap();
     assert!(keys.lock().get(&first).is_some() && open(&folder).lock().get(&first).is_some());
-    keys.lock().erase_former().unwrap();
+    keys.lock().erase_former(&Present::default()).unwrap();
     for keys in [keys, open(&folder)] {
         assert!(keys.lock().get(&first).is_none() && keys.lock().adopt(&first).is_none());
         assert_eq!(keys.lock().get(&second).unwrap().public(), second);
@@ -148,7 +148,7 @@ fn an_erased_key_is_not_in_its_file() {
     keys.lock().adopt(&first).unwrap();
     let second = keys.lock().prepare(&change(2)).unwrap();
     keys.lock().adopt(&second).unwrap();
-    keys.lock().erase_former().unwrap();
+    keys.lock().erase_former(&Present::default()).unwrap();
     assert!(fs::read(&held).unwrap().iter().all(|byte| *byte == 0));
 }
 
@@ -179,8 +179,8 @@ fn a_member_reads_the_secret_that_is_sealed_for_it_and_erases_the_one_before() {
     let parent = folder("secret");
     fs::create_dir_all(&parent).unwrap();
     let (folder, first_path) = (parent.join("signing"), parent.join("group-secret"));
-    let [first, second, third] = [4, 5, 6].map(|byte| GroupSecret::from_bytes([byte; 32]));
-    first.save(&first_path).unwrap();
+    let [first_secret, second, third] = [4, 5, 6].map(|byte| GroupSecret::from_bytes([byte; 32]));
+    first_secret.save(&first_path).unwrap();
     let key = KeyPair::from_seed([9; 32]);
     SigningKeys::in_memory(identity(), key.clone(), None).lock().save_first(&folder).unwrap();
     let open = || SigningKeys::open(&folder, identity(), Some(&first_path)).unwrap();
@@ -197,15 +197,18 @@ fn a_member_reads_the_secret_that_is_sealed_for_it_and_erases_the_one_before() {
     let other = change_with(1, &second, &KeyPair::from_seed([8; 32]).public());
     assert_eq!(read(&keys, &other), None, "it is sealed under another key");
     let signing = keys.lock().prepare(&to_second).unwrap();
-    assert!(!keys.lock().has_former());
+    let first = Present::default();
+    let in_second = Present { number: 1, secret: Some(second.name()) };
+    assert!(!keys.lock().has_former(&first) && !keys.lock().has_left(0));
     assert_eq!(secrets(&folder).len(), 1);
     keys.lock().adopt(&signing).unwrap();
-    assert!(keys.lock().has_former());
-    keys.lock().erase_former().unwrap();
+    assert!(keys.lock().has_former(&in_second));
+    keys.lock().erase_former(&in_second).unwrap();
+    assert!(keys.lock().has_left(0));
     assert!(!first_path.exists() && !folder.join("first").exists());
     for keys in [keys, open()] {
         keys.lock().adopt(&signing).unwrap();
-        assert!(!keys.lock().has_former());
+        assert!(!keys.lock().has_former(&in_second));
         assert_eq!(
             [change(0), to_second.clone()].map(|it| read(&keys, &it)),
             [None, Some([5; 32])]
@@ -222,9 +225,36 @@ fn a_member_reads_the_secret_that_is_sealed_for_it_and_erases_the_one_before() {
     same.next.number = 2;
     let next = keys.lock().prepare(&same).unwrap();
     keys.lock().adopt(&next).unwrap();
-    keys.lock().erase_former().unwrap();
+    keys.lock().erase_former(&in_second).unwrap();
     assert_eq!(read(&open(), &same), Some([5; 32]));
     let kept = secrets(&folder);
     assert!(kept.len() == 1 && kept[0].contains(&"05".repeat(32)), "{kept:?}");
     assert_eq!(read(&open(), &to_third), None, "the key under which it was sealed is erased");
+
+    // It is not ready for the next one, which is sealed under the key that it keeps. So it erases
+    // what the devices shared before, and reads the new one again whenever it starts.
+    let to_fourth = change_with(3, &third, &next);
+    let in_fourth = Present { number: 3, secret: Some(third.name()) };
+    // One that starts again comes through earlier configurations, and keeps what is for later.
+    let earlier = Present { number: 1, secret: Some(first_secret.name()) };
+    assert!(!keys.lock().has_former(&earlier));
+    keys.lock().erase_former(&earlier).unwrap();
+    assert_eq!(read(&keys, &same), Some([5; 32]));
+    assert!(keys.lock().has_former(&in_fourth));
+    keys.lock().erase_former(&in_fourth).unwrap();
+    assert!(secrets(&folder).is_empty());
+    assert_eq!(read(&open(), &to_fourth), Some([6; 32]));
+}
+
+/// A crash came before the key was written to which it belongs.
+#[test]
+fn a_secret_without_a_key_is_erased() {
+    let folder = folder("stray");
+    let keys = open(&folder);
+    let secret = GroupSecret::from_bytes([4; 32]);
+    keys.lock().prepare(&change_with(1, &secret, &identity().public())).unwrap();
+    assert_eq!(secrets(&folder).len(), 1);
+    fs::remove_file(key_file(&folder)).unwrap();
+    open(&folder);
+    assert!(secrets(&folder).is_empty());
 }

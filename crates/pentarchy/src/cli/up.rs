@@ -232,11 +232,7 @@ fn come_to_checkpoint(args: &UpArgs, supervisor: &mut Supervisor) -> Option<Outc
 fn too_few(config: &ClusterConfig, supervisor: &mut Supervisor) -> Option<Failure> {
     supervisor.deaths();
     let n = config.replicas.len();
-    let is_member = |part: &&Part| {
-        let key = machines::identity(&part.folder);
-        config.replicas.iter().any(|replica| Some(replica.key) == key)
-    };
-    let members = supervisor.parts().filter(is_member);
+    let members = supervisor.parts().filter(|part| is_member(config, part));
     let running = members.filter(|part| supervisor.is_alive(part.pid)).count();
     let what = format!("{running} of {n} replicas ran, too few to order anything");
     (running + config.f < n).then_some(Failure::Unwell(what))
@@ -328,15 +324,11 @@ fn watch_over(
     for signal in &mut signals.forever() {
         match signal {
             SIGCHLD => {
-                for name in supervisor.done() {
+                for name in supervisor.done(|part| is_no_member(&args.data, part)) {
                     complain(&format!("{name} is no member any more, and has ended"));
                 }
                 for death in supervisor.deaths() {
-                    // The group may have changed since it began.
-                    if let Ok(config) = machines::present(&args.data) {
-                        (running.protocol, running.f) = (config.protocol, config.f);
-                    }
-                    let consequence = consequence(supervisor, running);
+                    let consequence = consequence(args, supervisor, running);
                     complain(&format!("{}; {consequence}", say_death(&death)));
                 }
                 announce(supervisor, running, held)?;
@@ -495,14 +487,27 @@ fn say_death(death: &Death) -> String {
     format!("{line} (log: {})", death.log.display())
 }
 
-/// What a death means for those who use the cluster.
-fn consequence(supervisor: &Supervisor, running: &Running) -> String {
+/// Whether this is a replica's process, and the group has no place for it any more.
+fn is_no_member(root: &Path, part: &Part) -> bool {
+    let key = machines::identity(&part.folder);
+    key.is_some() && machines::present(root).is_ok_and(|config| !is_member(&config, part))
+}
+
+fn is_member(config: &ClusterConfig, part: &Part) -> bool {
+    let key = machines::identity(&part.folder);
+    config.replicas.iter().any(|replica| Some(replica.key) == key)
+}
+
+/// What a death means for those who use the cluster. The group may have changed since it began.
+fn consequence(args: &UpArgs, supervisor: &Supervisor, running: &Running) -> String {
     let alive = |part: &Part| supervisor.is_alive(part.pid);
-    let n = running.replicas.len();
-    let left = running.replicas.iter().filter(|part| alive(part)).count();
     if !alive(&running.gateway) {
-        "Redis clients cannot connect until `pentarchy up` starts a new cluster".to_owned()
-    } else if n - left > running.f {
+        return "Redis clients cannot connect until `pentarchy up` starts a new cluster".to_owned();
+    }
+    let Ok(config) = machines::present(&args.data) else { return "see its log".to_owned() };
+    let members = running.replicas.iter().filter(|part| is_member(&config, part));
+    let (n, left) = (config.replicas.len(), members.filter(|part| alive(part)).count());
+    if left + config.f < n {
         format!("{left} of {n} replicas are left, too few to answer")
     } else {
         format!("{left} of {n} replicas still run")

@@ -84,9 +84,9 @@ pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_has_former_key",
         kind: Gauge,
-        help: "1 until the key is erased by which it signed before the last change, otherwise 0. \
-            The identity key, by which it signed at first, stays.",
-        watch: "1 for long: whoever reads the disk finds that key, and the log says why.",
+        help: "1 until the keys are erased by which it signed before the last change, and what \
+            the trusted devices shared then, otherwise 0.",
+        watch: "1 for long: whoever reads the disk finds those, and the log says why.",
         read: |report, samples| samples.one(f64::from(report.configuration.has_former_key)),
     },
     ReplicaMetric {

@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet, Slot};
-use pentarchy_core::limits::SNAPSHOTS_KEPT;
 use pentarchy_core::protocol::Tuning;
 
 /// Signed states of each replica. A liar can only fill its own row.
@@ -18,6 +17,8 @@ pub struct Checkpoints<S = Digest> {
     /// What was executed since.
     extent: Extent,
     rows: Vec<BTreeMap<Slot, (S, Signature)>>,
+    /// States kept for each replica: those of a window, and some beyond for a replica far ahead.
+    row_max: usize,
     /// The own last states, also before they come back signed.
     mine: BTreeMap<Slot, S>,
     /// Proven checkpoints above the stable one, that execution has not reached; the highest that
@@ -47,17 +48,15 @@ const PATIENCE_TICKS: u8 = 2;
 /// Proofs kept of states that are not here. A host fetches one, and then the last it heard of.
 const AHEAD_MAX: usize = 4;
 
-/// States kept for each replica: those of a window, and some beyond for a replica far ahead.
-const ROW_MAX: usize = 2 * SNAPSHOTS_KEPT;
-
 impl<S: Vouched> Checkpoints<S> {
-    /// Empty, for this many replicas.
+    /// Empty, for this many replicas, which share these sizes.
     #[must_use]
-    pub fn new(n: usize) -> Self {
+    pub fn new(n: usize, tuning: &Tuning) -> Self {
         let rows = vec![BTreeMap::new(); n];
         Self {
             extent: Extent::default(),
             rows,
+            row_max: 2 * tuning.snapshots_kept(1),
             mine: BTreeMap::new(),
             ahead: BTreeMap::new(),
             patience: 0,
@@ -120,7 +119,7 @@ impl<S: Vouched> Checkpoints<S> {
             return Some(*before).filter(|before| *before != vote.0);
         }
         row.insert(slot, vote);
-        if row.len() > ROW_MAX {
+        if row.len() > self.row_max {
             row.pop_first();
         }
         None
@@ -257,7 +256,7 @@ mod tests {
     #[test]
     fn what_is_taken_back_or_counted_anew_leads_to_checkpoints_at_the_same_slots() {
         let tuning = Tuning { checkpoint_slots: 4, checkpoint_bytes: 100, ..Tuning::default() };
-        let mut checkpoints = Checkpoints::<Digest>::new(3);
+        let mut checkpoints = Checkpoints::<Digest>::new(3, &tuning);
         let mut run = |slot, bytes| checkpoints.executed(Slot(slot), bytes, &tuning);
         assert_eq!([run(1, 10), run(2, 90), run(3, 10)], [false, true, false]);
         assert!(checkpoints.if_not_due(Slot(4), 1, &tuning).is_none(), "it is a fourth slot");
@@ -266,7 +265,7 @@ mod tests {
         checkpoints.restore(before);
         assert_eq!(checkpoints.executed_bytes(), 110);
         let again = [(1, 10), (2, 90), (3, 10)].map(|(slot, bytes)| (Slot(slot), bytes));
-        let mut anew = Checkpoints::<Digest>::new(3);
+        let mut anew = Checkpoints::<Digest>::new(3, &tuning);
         assert_eq!(anew.count_anew(again.into_iter(), &tuning), Some(Slot(2)));
         assert_eq!(anew, checkpoints);
     }

@@ -5,7 +5,7 @@ use crate::packet::Packet;
 use pentarchy_core::ids::{ReplicaId, Slot};
 use pentarchy_core::limits::{
     CHUNK_BYTES_MAX, CLIENTS_MAX, MESSAGE_BYTES_MAX, PENDING_CLIENT_ENVELOPES_MAX,
-    PENDING_ENVELOPES_MAX, TRANSFER_CHUNKS_IN_FLIGHT, snapshots_kept,
+    PENDING_ENVELOPES_MAX, TRANSFER_CHUNKS_IN_FLIGHT,
 };
 use pentarchy_core::protocol::{Status, Tuning};
 
@@ -92,7 +92,8 @@ pub fn check(
     // before its core heard that it is here, and wrote down who did.
     let stable = status.stable.max(load.started_at);
     let ahead = status.committed.0.saturating_sub(stable.0);
-    let window = pillars * tuning.window_slots as usize;
+    // Others may have moved their windows on, and execution stops at the last pillar that has not.
+    let window = pillars * tuning.window_slots as usize + pillars - 1;
     let bounds = [
         ("acts in one step", load.acts, pillars * acts_max(tuning, n)),
         ("bytes of a packet", load.packet_bytes, MESSAGE_BYTES_MAX),
@@ -101,7 +102,7 @@ pub fn check(
         ("envelopes of one client checked", load.checked, PENDING_CLIENT_ENVELOPES_MAX),
         ("questions about a state", load.asks, TRANSFER_CHUNKS_IN_FLIGHT),
         ("armed timers", load.timers, TIMERS_MAX),
-        ("snapshots", load.snapshots, snapshots_kept(pillars as u8)),
+        ("snapshots", load.snapshots, tuning.snapshots_kept(pillars as u8)),
         ("clients", load.sessions, CLIENTS_MAX),
         ("waiting envelopes", status.waiting, pillars * PENDING_ENVELOPES_MAX),
         ("slots above the stable checkpoint", ahead as usize, window),
@@ -204,7 +205,10 @@ pub(super) mod tests {
         broken(check(&status, Load { relays: RELAYS_MAX + 1, ..load.clone() }));
         broken(check(&status, Load { checked: PENDING_CLIENT_ENVELOPES_MAX + 1, ..load.clone() }));
         broken(check(&status, Load { asks: TRANSFER_CHUNKS_IN_FLIGHT + 1, ..load.clone() }));
-        broken(check(&status, Load { snapshots: snapshots_kept(1) + 1, ..load.clone() }));
+        broken(check(
+            &status,
+            Load { snapshots: Tuning::default().snapshots_kept(1) + 1, ..load.clone() },
+        ));
         broken(check(&status, Load { sessions: CLIENTS_MAX + 1, ..load.clone() }));
         broken(check(
             &Status { waiting: PENDING_ENVELOPES_MAX + 1, ..status.clone() },

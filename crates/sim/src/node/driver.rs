@@ -255,6 +255,7 @@ impl SimDriver<'_> {
                 self.speculated(place, batch);
             }
             Observed::Committed(upto) => {
+                self.watch.informed.committed(upto);
                 self.saw(Observation::Committed { upto });
                 self.tells();
             }
@@ -278,8 +279,8 @@ impl SimDriver<'_> {
             self.watch.handed.clear();
             self.watch.informed = Informed::default();
         }
-        if let Observed::Installed(..) = seen {
-            self.watch.informed.installed();
+        if let Observed::Installed(slot, _) = *seen {
+            self.watch.informed.installed(slot);
         }
         self.saw(match *seen {
             Observed::Checkpointed(slot, state) => Observation::Checkpointed { slot, state },
@@ -319,8 +320,9 @@ impl Driver for SimDriver<'_> {
             && !self.watch.is_dead()
             && !self.watch.down.contains(&Address::Client(index))
         {
+            let confirmed = self.watch.informed.confirmed(message);
             let supports = self.watch.informed.tell(client, message);
-            self.out.extend(supports.map(Act::Saw));
+            self.out.extend(confirmed.into_iter().chain(supports).map(Act::Saw));
             let begun = self.watch.membership.stated.as_ref().map_or(0, |stated| stated.number);
             let packet = Packet::ToClient(begun, message.to_bytes());
             self.out.push(Act::Send { to: Address::Client(index), packet });
@@ -409,7 +411,7 @@ impl Driver for SimDriver<'_> {
             }
             Observed::Told { message: ToClient::Committed(place), executed } => {
                 if place.slot <= executed {
-                    self.saw(Observation::Confirmed { place: *place });
+                    self.watch.informed.confirms(*place);
                 }
             }
             _ => self.stands(&seen),

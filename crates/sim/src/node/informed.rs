@@ -4,14 +4,19 @@
 use crate::observation::Observation;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::ids::{ClientId, Slot, View};
-use pentarchy_core::ports::client::ToClient;
-use std::collections::BTreeMap;
+use pentarchy_core::ports::client::{Place, ToClient};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// See the [module](self).
 #[derive(Default)]
 pub(super) struct Informed {
-    /// Where the replica executed each request.
+    /// Where the replica executed each request. One that it had executed before it installed a
+    /// state, and that is ordered again, seems to run there.
     ran_at: BTreeMap<(ClientId, u64), Slot>,
+    /// Up to where what it executed was final, if any of it could be taken back so far.
+    committed: Option<Slot>,
+    /// What it is to confirm to clients, which may wait for the disk.
+    confirms: BTreeSet<Place>,
     /// The highest slot of which it told a client what is final.
     told: Slot,
     /// The highest of which it told one what may be taken back, in the highest view.
@@ -28,14 +33,33 @@ impl Informed {
         }
     }
 
+    /// What it executed up to this slot is final.
+    pub fn committed(&mut self, upto: Slot) {
+        self.committed = self.committed.max(Some(upto));
+    }
+
     /// It took back what it had executed behind this slot.
     pub fn rolled_back(&mut self, after: Slot) {
         self.ran_at.retain(|_, slot| *slot <= after);
     }
 
     /// It installed a state, which says nothing of the slots in which requests were executed.
-    pub fn installed(&mut self) {
+    pub fn installed(&mut self, slot: Slot) {
         self.ran_at.clear();
+        if self.committed.is_some() {
+            self.committed(slot);
+        }
+    }
+
+    /// It is to confirm a place to a client.
+    pub fn confirms(&mut self, place: Place) {
+        self.confirms.insert(place);
+    }
+
+    /// The replica sends a client a message, in which it may confirm a place.
+    pub fn confirmed(&self, message: &ToClient) -> Option<Observation> {
+        let ToClient::Committed(place) = message else { return None };
+        self.confirms.contains(place).then_some(Observation::Confirmed { place: *place })
     }
 
     /// The replica sends a client a message. Gives what the message says of slots, if that is more
@@ -53,6 +77,11 @@ impl Informed {
                 (place.slot, Some(*place))
             }
             _ => return None,
+        };
+        // A final result was executed in a final slot.
+        let slot = match (place, self.committed) {
+            (None, Some(committed)) => slot.min(committed),
+            _ => slot,
         };
         let is_new = match place {
             Some(place) => raise(&mut self.open, (place.view, place.slot)),

@@ -259,6 +259,11 @@ impl Kept {
         self.behind.push_back(self.handed);
     }
 
+    /// Whether all that was handed over is on the disk.
+    pub const fn has_all(&self) -> bool {
+        self.handed == self.durable
+    }
+
     /// A message leaves. None if the power fails just before.
     pub fn leaves(&mut self) -> Option<Observation> {
         let behind = self.behind.pop_front().unwrap_or(self.handed);

@@ -26,6 +26,22 @@ impl Options {
         !(is_other || is_told_apart || is_kept || self.f == 0)
     }
 
+    /// Something may happen to a replica soon after this time, for so long at most.
+    pub(super) fn trouble_one(&mut self, at: Micros, longest: Micros, rng: &mut Rng) {
+        let target = Target::Replica(ReplicaId(rng.below(self.n as u64) as u16));
+        let then = at + rng.below(1_500_000);
+        let trouble = match rng.below(4) {
+            0 => {
+                let lasts = rng.range(500_000, longest);
+                Disturbance::Isolate { target, hears: false, clients: true, lasts }
+            }
+            1 => Disturbance::Restart(target, rng.range(1, 800_000)),
+            2 => Disturbance::Crash(target),
+            _ => return,
+        };
+        self.disturbances.push((then, trouble));
+    }
+
     /// Has administrators replace members, once or a few times, whatever else goes wrong but a slow
     /// network. From a stream of its own, so that all other worlds stay as they are.
     pub(super) fn draw_replacements(&mut self, rng: &mut Rng) {

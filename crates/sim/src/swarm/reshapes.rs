@@ -2,11 +2,10 @@
 //! change how many of them have to agree.
 
 use super::refreshes::WAYS_MAX;
-use super::{Disturbance, Options, Target};
+use super::{Disturbance, Options};
 use crate::network::Parts;
 use crate::rng::Rng;
 use crate::time::Micros;
-use pentarchy_core::ids::ReplicaId;
 
 /// Of how many worlds, in percent.
 const WORLDS_PERCENT: u32 = 8;
@@ -34,22 +33,7 @@ impl Options {
         for number in 0..count {
             let at = number * EACH + rng.below(EACH / 2);
             self.disturbances.push((at, Disturbance::Reshape(rng.range(0, WAYS_MAX))));
-            let target = Target::Replica(ReplicaId(rng.below(self.n as u64) as u16));
-            let then = at + rng.below(1_500_000);
-            match rng.below(4) {
-                0 => {
-                    let lasts = rng.range(500_000, EACH);
-                    let isolate =
-                        Disturbance::Isolate { target, hears: false, clients: true, lasts };
-                    self.disturbances.push((then, isolate));
-                }
-                1 => {
-                    let restart = Disturbance::Restart(target, rng.range(1, 800_000));
-                    self.disturbances.push((then, restart));
-                }
-                2 => self.disturbances.push((then, Disturbance::Crash(target))),
-                _ => {}
-            }
+            self.trouble_one(at, EACH, rng);
         }
     }
 }

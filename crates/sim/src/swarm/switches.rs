@@ -1,7 +1,7 @@
 //! Worlds in which administrators have the group switch to other protocols while it runs.
 
 use super::refreshes::{AS_IT_SHOULD_BE, WAYS_MAX};
-use super::{Disturbance, Options, Target};
+use super::{Disturbance, Options};
 use crate::rng::Rng;
 use crate::time::Micros;
 use pentarchy_core::ids::ReplicaId;
@@ -39,22 +39,7 @@ impl Options {
         for number in 0..count {
             let at = number * EACH + rng.below(EACH / 2);
             self.disturbances.push((at, Disturbance::Switch(rng.range(0, WAYS_MAX))));
-            let target = Target::Replica(ReplicaId(rng.below(self.n as u64) as u16));
-            let then = at + rng.below(1_500_000);
-            match rng.below(4) {
-                0 => {
-                    let lasts = rng.range(500_000, EACH);
-                    let isolate =
-                        Disturbance::Isolate { target, hears: false, clients: true, lasts };
-                    self.disturbances.push((then, isolate));
-                }
-                1 => {
-                    let restart = Disturbance::Restart(target, rng.range(1, 800_000));
-                    self.disturbances.push((then, restart));
-                }
-                2 => self.disturbances.push((then, Disturbance::Crash(target))),
-                _ => {}
-            }
+            self.trouble_one(at, EACH, rng);
         }
     }
 

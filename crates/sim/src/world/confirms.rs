@@ -26,6 +26,10 @@ impl World<'_> {
         if !self.factories.rules.speculative || !confirms {
             return Ok(());
         }
+        // It says so to nobody before what makes it confirm a place is on its disk.
+        if !replica.node.kept().is_none_or(|kept| kept.has_all()) {
+            return Ok(());
+        }
         let status = replica.node.core().status();
         let at = (status.view, status.phase, status.committed, status.stable);
         if replica.looked.at == Some(at) && self.now < replica.looked.again {

@@ -42,6 +42,9 @@ impl EpochFactory for SimFactory<'_> {
         Arc::new(Keys { crypto, me, membership })
     }
 
+    fn tuning(&self) -> Tuning {
+        self.tuning
+    }
     fn core(
         &mut self,
         membership: &Arc<Membership>,

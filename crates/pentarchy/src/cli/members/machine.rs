@@ -52,10 +52,10 @@ fn running(asked: &Asked) -> Outcome<Running> {
     running.ok_or_else(|| Failure::Internal("nothing runs there".to_owned()))
 }
 
-/// The card of a machine that runs and is no member.
+/// The card of a machine that runs and has never been a member. One that has been leaves.
 fn waiting(running: &Running, group: &ClusterConfig) -> Option<Card> {
-    let is_member = |key: &[u8; 32]| group.replicas.iter().any(|replica| replica.key == *key);
     let alive = running.replicas.iter().filter(|part| part.pid != 0);
-    let waiting = alive.filter(|part| identity(&part.folder).is_some_and(|key| !is_member(&key)));
+    let is_new = |key| !group.has_had(&key);
+    let waiting = alive.filter(|part| identity(&part.folder).is_some_and(is_new));
     waiting.map(|part| part.folder.join("card")).find_map(|card| read_card(&card).ok())
 }

@@ -185,7 +185,7 @@ impl<C: Framed> Frame<C> {
             to_fill: SlotsToFill::default(),
             monitor: PrimaryMonitor::new(me, n, membership.f),
             awaited: AwaitedFinality::default(),
-            checkpoints: Checkpoints::new(n),
+            checkpoints: Checkpoints::new(n, &tuning),
             stable: CheckpointProof::initial(base),
             peers: Peers::new(me, (n, membership.f), C::REPEATED_PER_SLOT * WINDOW_SLOTS as usize),
         }
