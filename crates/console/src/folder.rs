@@ -3,7 +3,7 @@
 //! removed from one with it.
 
 use crate::failure::{Failure, Outcome};
-use pentarchy_cluster::files;
+use pentarchy_cluster::{KeyPair, files};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
@@ -198,6 +198,11 @@ const OWN_FILES: [&str; 10] = [
 
 fn is_replica_folder(name: &str) -> bool {
     name.strip_prefix("replica-").is_some_and(|id| id.parse::<u16>().is_ok())
+}
+
+/// The public identity key of the machine whose keys are in this folder.
+pub fn identity(keys: &Path) -> Option<[u8; 32]> {
+    Some(KeyPair::load(&keys.join("key")).ok()?.public())
 }
 
 /// How the last cluster in a folder ended, if it left word of that.

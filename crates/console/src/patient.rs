@@ -2,11 +2,11 @@
 
 use crate::approach::Approach;
 use crate::failure::{Failure, Outcome};
-use crate::folder::{Part, Running};
+use crate::folder::{Part, Running, identity};
 use crate::status;
 use crate::status::report::{ClusterReport, ReplicaReport, vouched};
 use pentarchy_cluster::config::ClusterConfig;
-use pentarchy_cluster::{Client, Fault, KeyPair};
+use pentarchy_cluster::{Client, Fault};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -80,10 +80,7 @@ impl Patient {
             let last = replicas.len() - 1;
             Failure::Usage(format!("there are replicas 0 to {last}, and no replica {id}"))
         })?;
-        let is_its = |part: &Part| {
-            let key = KeyPair::load(&part.folder.join("key"));
-            key.is_ok_and(|key| key.public() == entry.key)
-        };
+        let is_its = |part: &Part| identity(&part.folder) == Some(entry.key);
         self.running()?.replicas.into_iter().find(is_its).ok_or_else(|| {
             Failure::Usage(format!("`up` did not start replica {id}, at {}", entry.address))
         })

@@ -1,8 +1,8 @@
 //! A secret on its way to one member, through requests and proofs that anybody may read.
 //!
 //! Whoever seals it makes a key pair for this one purpose, agrees on a key with the member's
-//! signing key (X25519), and encrypts under that key once (ChaCha20-Poly1305). What it is bound to:
-//! the group, the member, the name of the secret, and both public keys.
+//! signing key (X25519), and encrypts under that key once (ChaCha20-Poly1305). Nobody can pass what
+//! is sealed off as meant for another group, member, secret or key.
 
 use crate::agreed::{agree, derive};
 use crate::keys::{GroupSecret, KeyPair};
@@ -25,8 +25,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// The secret for this member, who has the secret part of this signing key. None if that is no
-    /// usable key.
+    /// Seals the secret, so that only this member can read it, by the secret part of this signing
+    /// key. Gives none if nobody can sign by that key.
     ///
     /// # Panics
     /// If the operating system has no randomness to give.

@@ -366,7 +366,8 @@ impl Made {
     }
 }
 
-/// What is in a secret file; none if there is none, or a crash came while it was erased.
+/// Reads a secret file. Gives none if there is no such file, or the member crashed while it erased
+/// it.
 fn load<T>(
     path: &Path,
     load: impl FnOnce(&Path) -> Result<T, SecretFileError>,

@@ -278,9 +278,10 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// Hands what is authentic to the core, and disconnects each client that sent something else.
-    /// If requests are checked in another way since a moment ago, it may not have heard that yet:
-    /// then what it sent is only dropped, and it asks again when it has followed. What was checked
-    /// in another epoch is checked anew, before what came later.
+    /// If this replica checks requests in another way since a moment ago, a client may not have
+    /// heard that yet: then the replica only drops what that client sent, and the client asks again
+    /// when it has followed. The replica checks anew what it checked in another epoch, before what
+    /// came later.
     fn admit(&mut self, checked: Checked, driver: &mut impl Driver) -> Result<(), Halt> {
         let Checked { epoch, mut envelopes, bad } = checked;
         if epoch != self.engine.epoch {

@@ -4,9 +4,7 @@ use crate::files::temporary_folder;
 use crate::group::text;
 use crate::interrupt::Interrupt;
 use pentarchy_cluster::KeyPair;
-use pentarchy_cluster::administration::{
-    Administrator, Alteration, CannotAlter, Switch, Terms, alter, refresh,
-};
+use pentarchy_cluster::administration::{Administrator, Alteration, Switch, Terms, alter, refresh};
 use pentarchy_cluster::chain_file;
 use pentarchy_cluster::config::{ClusterConfig, Durability};
 use pentarchy_cluster::following::Follower;
@@ -155,24 +153,21 @@ impl ChangingGroup {
     }
 
     /// The change after which a new machine has the place of the member that has been one for
-    /// longest. Starts that machine. None if no machine can join.
-    pub fn replaced(&mut self) -> Outcome<Option<Prepared>> {
+    /// longest. Starts that machine.
+    pub fn replaced(&mut self) -> Outcome<Prepared> {
         let new = NewMember::generate(&self.next_address()?)
             .map_err(|error| Failure::Internal(error.to_string()))?;
         let shown = self.show()?;
         let oldest = shown.configuration.members.iter().map(|member| member.id).min();
         let (joins, leaves) = ([new.card().clone()], oldest.as_slice());
         let wanted = Alteration { joins: &joins, leaves, ..Alteration::default() };
-        let change = match alter(&shown, &wanted, &self.terms()) {
-            Ok(change) => change,
-            Err(CannotAlter::CounterProcesses(_)) => return Ok(None),
-            Err(error) => return Err(Failure::Internal(error.to_string())),
-        };
+        let change = alter(&shown, &wanted, &self.terms());
+        let change = change.map_err(|error| Failure::Internal(error.to_string()))?;
         let keys = self.folder.path().join(format!("machine-{}", self.started));
         new.write(&keys)?;
         self.write_where_it_is()?;
         self.start_replica(&keys, &["--join"])?;
-        Ok(Some(Prepared(change)))
+        Ok(Prepared(change))
     }
 
     /// Writes beside `cluster.toml` how the group has changed. A machine that joins would not find

@@ -1,4 +1,4 @@
-//! Whoever says that it is ready shows that it has the key by which it is to sign.
+//! A member that says that it is ready shows that it has the key by which it is to sign.
 
 use crate::changing::{adding, first, identity, life, ready};
 use pentarchy_core::auth::Signature;

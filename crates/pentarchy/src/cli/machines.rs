@@ -8,6 +8,7 @@ use pentarchy::config::ClusterConfig;
 use pentarchy::following::Follower;
 use pentarchy::generate::NewMember;
 use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::folder::identity;
 use std::path::{Path, PathBuf};
 
 /// A machine, and how its replica is started.
@@ -59,7 +60,7 @@ impl Machine {
         folders(root).into_iter().filter_map(of).collect()
     }
 
-    /// What it is called.
+    /// What `up` calls its replica.
     pub fn name(&self) -> String {
         format!("replica {}", self.number)
     }
@@ -72,11 +73,6 @@ pub fn present(root: &Path) -> Outcome<ClusterConfig> {
     let key = key.map_err(|error| Failure::Usage(error.to_string()))?;
     let present = Follower::new(config, key).and_then(Follower::present);
     present.map_err(|error| Failure::Internal(error.to_string()))
-}
-
-/// The public identity key of the machine with this folder.
-pub fn identity(folder: &Path) -> Option<[u8; 32]> {
-    Some(KeyPair::load(&folder.join("key")).ok()?.public())
 }
 
 /// The folders of all machines that there have been, by their numbers.

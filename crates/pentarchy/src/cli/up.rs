@@ -489,16 +489,17 @@ fn say_death(death: &Death) -> String {
 
 /// Whether this is a replica's process, and the group has no place for it any more.
 fn is_no_member(root: &Path, part: &Part) -> bool {
-    let key = machines::identity(&part.folder);
+    let key = folder::identity(&part.folder);
     key.is_some() && machines::present(root).is_ok_and(|config| !is_member(&config, part))
 }
 
 fn is_member(config: &ClusterConfig, part: &Part) -> bool {
-    let key = machines::identity(&part.folder);
+    let key = folder::identity(&part.folder);
     config.replicas.iter().any(|replica| Some(replica.key) == key)
 }
 
-/// What a death means for those who use the cluster. The group may have changed since it began.
+/// What a death means for those who use the cluster, whose administrators may have changed the
+/// group since `up` began it.
 fn consequence(args: &UpArgs, supervisor: &Supervisor, running: &Running) -> String {
     let alive = |part: &Part| supervisor.is_alive(part.pid);
     if !alive(&running.gateway) {

@@ -37,7 +37,7 @@ fn a_cluster_on_this_machine_gets_other_members() {
     command(&cluster, &["break", "2", "--kill"]);
     assert_eq!(cluster.redis_cli(&["INCR", "count"]), "2");
     command(&cluster, &["heal", "2"]);
-    // Who was killed and replaced was started again with the others, and ends.
+    // `heal` started the replaced member again, too, which finds that it has no place, and ends.
     eventually("it has ended", || processes(&cluster) == ["replica 0", "replica 2", "replica 3"]);
 
     command(&cluster, &["members", "add"]);

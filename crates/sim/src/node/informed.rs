@@ -15,7 +15,7 @@ pub(super) struct Informed {
     ran_at: BTreeMap<(ClientId, u64), Slot>,
     /// Up to where what it executed was final, if any of it could be taken back so far.
     committed: Option<Slot>,
-    /// What it is to confirm to clients, which may wait for the disk.
+    /// The places that the core has confirmed to clients, in messages that may wait for the disk.
     confirms: BTreeSet<Place>,
     /// The highest slot of which it told a client what is final.
     told: Slot,
@@ -33,7 +33,7 @@ impl Informed {
         }
     }
 
-    /// What it executed up to this slot is final.
+    /// The replica learns that what it executed up to this slot is final.
     pub fn committed(&mut self, upto: Slot) {
         self.committed = self.committed.max(Some(upto));
     }

@@ -26,6 +26,15 @@ impl Options {
         !(is_other || is_told_apart || is_kept || self.f == 0)
     }
 
+    /// Administrators need so long for what they do.
+    pub(super) fn make_time_for(&mut self, changes: Micros) {
+        self.has_administrators = true;
+        self.has_real_devices = false;
+        self.heal_at = self.heal_at.max(changes);
+        // Agreed time, for which a configuration waits, passes only while clients want something.
+        self.think_us = self.think_us.max(self.heal_at / self.requests_each);
+    }
+
     /// Something may happen to a replica soon after this time, for so long at most.
     pub(super) fn trouble_one(&mut self, at: Micros, longest: Micros, rng: &mut Rng) {
         let target = Target::Replica(ReplicaId(rng.below(self.n as u64) as u16));
@@ -52,11 +61,7 @@ impl Options {
         if count == 0 {
             return;
         }
-        self.has_administrators = true;
-        self.has_real_devices = false;
-        self.heal_at = self.heal_at.max(count * EACH);
-        // Agreed time, for which a configuration waits, passes only while clients want something.
-        self.think_us = self.think_us.max(self.heal_at / self.requests_each);
+        self.make_time_for(count * EACH);
         for number in 0..count {
             let at = number * EACH + rng.below(EACH / 2);
             if rng.percent(30) {

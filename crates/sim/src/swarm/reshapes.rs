@@ -25,11 +25,7 @@ impl Options {
         if count == 0 {
             return;
         }
-        self.has_administrators = true;
-        self.has_real_devices = false;
-        self.heal_at = self.heal_at.max(count * EACH);
-        // Agreed time, for which a configuration waits, passes only while clients want something.
-        self.think_us = self.think_us.max(self.heal_at / self.requests_each);
+        self.make_time_for(count * EACH);
         for number in 0..count {
             let at = number * EACH + rng.below(EACH / 2);
             self.disturbances.push((at, Disturbance::Reshape(rng.range(0, WAYS_MAX))));

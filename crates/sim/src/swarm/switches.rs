@@ -33,9 +33,7 @@ impl Options {
         }
         self.workload.follow_late_ms = *rng.pick(&[0, 0, 30, 200, 1_000]);
         let count = rng.range(1, 3);
-        self.heal_at = self.heal_at.max(count * EACH);
-        // Agreed time, for which a configuration waits, passes only while clients want something.
-        self.think_us = self.think_us.max(self.heal_at / self.requests_each);
+        self.make_time_for(count * EACH);
         for number in 0..count {
             let at = number * EACH + rng.below(EACH / 2);
             self.disturbances.push((at, Disturbance::Switch(rng.range(0, WAYS_MAX))));

@@ -1,11 +1,11 @@
 //! A machine for a group that `up` started: `up` makes and starts it, too.
 
 use super::args::Asked;
-use crate::cli::machines::{self, identity, read_card};
+use crate::cli::machines::{self, read_card};
 use pentarchy::card::Card;
 use pentarchy::config::ClusterConfig;
 use pentarchy_console::failure::{Failure, Outcome};
-use pentarchy_console::folder::Running;
+use pentarchy_console::folder::{Running, identity};
 use pentarchy_console::status::cluster;
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
