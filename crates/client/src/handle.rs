@@ -9,6 +9,7 @@ use crate::judging::Tally;
 use bytes::Bytes;
 use pentarchy_core::ids::{ClientId, ReplicaId};
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
+use pentarchy_core::transfer;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -190,7 +191,7 @@ impl Client {
 
     /// Waits no longer for a judged operation.
     pub(crate) fn cancel(&self, id: u64) {
-        self.0.inbox.cancel(id);
+        self.0.inbox.hand_over(Command::Cancel(id));
     }
 
     /// A replica's own view of itself, as JSON. It is one replica's word and proves nothing.
@@ -201,11 +202,30 @@ impl Client {
     }
 
     /// How the group stands, as one replica says, with the proofs of how its configurations ended
-    /// from this one on: an encoded [`Standing`](pentarchy_core::standing::Standing).
-    pub fn standing(&self, replica: ReplicaId, from: u64) -> Pending {
-        let (pending, done) = Pending::new();
+    /// from this one on: an encoded [`Standing`](pentarchy_core::standing::Standing). It goes to
+    /// `completions`, with the replica's number.
+    pub fn standing(&self, replica: ReplicaId, from: u64, completions: &Arc<Completions>) {
+        let done = Completion::queue(completions, replica.0.into());
         self.0.inbox.ask(replica, Question::Standing(from), done);
-        pending
+    }
+
+    /// The same, when the replica says that the configuration of this number has ended, which it
+    /// does unasked.
+    pub fn end(&self, replica: ReplicaId, number: u64, completions: &Arc<Completions>) {
+        let done = Completion::queue(completions, replica.0.into());
+        self.0.inbox.ask(replica, Question::End(number), done);
+    }
+
+    /// Asks a replica for a part of its state, which it gives to machines that are to become
+    /// members alone. An answer, if there is one, is an encoded [`transfer::Message`]; it goes to
+    /// `completions`, with the replica's number. So do all that come later, to earlier questions.
+    pub fn fetch(
+        &self,
+        replica: ReplicaId,
+        question: transfer::Message,
+        completions: &Arc<Completions>,
+    ) {
+        self.0.inbox.hand_over(Command::Fetch(replica, question, completions.clone()));
     }
 
     fn pending(

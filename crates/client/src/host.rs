@@ -3,8 +3,9 @@
 use crate::completion::Completion;
 use crate::config::{ClientConfig, ClientEvent, OnEvent};
 use crate::error::{ConnectError, RequestError};
+use crate::fetching::Fetching;
 use crate::follows::{Follows, NextGroup};
-use crate::inbox::{Command, Inbox, Question};
+use crate::inbox::{Answer, Command, Inbox, Question};
 use crate::judged::{JudgedOperations, take_held_back};
 use crate::judging::result;
 use crate::links::{Changes, Links};
@@ -87,6 +88,7 @@ pub struct Host {
     held_until: u64,
     /// The callers that wait for what each replica says of itself.
     asked: Vec<Vec<(Question, Completion)>>,
+    fetching: Fetching,
     /// Replicas to which a connection was opened or could not be.
     tried: ReplicaSet,
     /// The highest epoch in which each replica said that it is, and until when it does not matter
@@ -179,6 +181,7 @@ impl Host {
             held_back: VecDeque::new(),
             held_until: u64::MAX,
             asked: (0..members).map(|_| Vec::new()).collect(),
+            fetching: Fetching::default(),
             tried: ReplicaSet::EMPTY,
             begun: Begun::new(members),
             strays: 0,
@@ -261,6 +264,7 @@ impl Host {
     /// Takes what replicas sent.
     fn receive(&mut self, now_ms: u64, changes: &mut Changes) -> Heard {
         let (desk, asked, inbox) = (&mut self.desk, &mut self.asked, &self.inbox);
+        let fetching = &mut self.fetching;
         let mut proofs = self.follows.is_some().then_some(&mut self.proofs);
         let number = self.follows.as_ref().map(|follows| follows.number());
         let (epochs, begun) = (&mut self.epochs, &mut self.begun);
@@ -269,29 +273,31 @@ impl Host {
             let place = usize::from(from.0);
             let is_ahead = number.is_some_and(|number| begun.is_ahead(from, number));
             let Some(said) = Said::read(from, &bytes) else { return };
-            let (question, answer) = match said {
+            let (answer, bytes) = match said {
                 Said::ToCore(message) if is_ahead => return early.push((from, message)),
                 Said::ToCore(message) => return desk.step(Event::Message { from, message }),
                 Said::Begun(number) => return begun.heard(from, number),
-                Said::Status(json) => (Question::Status, json),
+                Said::Status(json) => (Answer::Status, json),
+                Said::State(part) => return fetching.came(from, part),
                 Said::Standing(standing, bytes) => {
                     if is_later(standing.epoch, &mut epochs[place], now_ms) {
                         arrived.insert(from);
                     }
-                    standing.begun().into_iter().for_each(|number| begun.heard(from, number));
+                    let leads_to = standing.begun();
+                    leads_to.into_iter().for_each(|number| begun.heard(from, number));
                     if let (Some(proofs), false) = (&mut proofs, standing.links.is_empty()) {
                         proofs.insert(from, standing.links);
                     }
-                    (Question::Standing(0), bytes)
+                    (Answer::Standing(leads_to), bytes)
                 }
             };
             // One answer is for all who wait for one.
-            let is_answered = |(it, _): &mut (Question, Completion)| it.has_answer_of(question);
+            let is_answered = |(it, _): &mut (Question, Completion)| it.is_answered_by(answer);
             let answered = asked[place].extract_if(.., is_answered);
             let answered: Vec<_> = answered.collect();
             // A caller that has its answer may ask again at once.
             inbox.release(0, answered.len());
-            answered.into_iter().for_each(|(_, done)| done.complete(Ok(answer.clone())));
+            answered.into_iter().for_each(|(_, done)| done.complete(Ok(bytes.clone())));
         });
         Heard { arrived, early }
     }
@@ -354,6 +360,7 @@ impl Host {
         self.tried = ReplicaSet::EMPTY;
         self.epochs = vec![(Epoch(0), 0); membership.n()];
         self.begun = Begun::new(membership.n());
+        self.fetching = Fetching::default();
         self.proofs.clear();
         self.desk.begin(core, signer);
     }
@@ -465,8 +472,9 @@ impl Host {
     /// Gives numbers to what was submitted, as far as the window allows, and asks replicas.
     fn on_commands(&mut self, opened: ReplicaSet, now_ms: u64) {
         for replica in opened.iter() {
-            for (question, _) in &self.asked[usize::from(replica.0)] {
-                self.links.send(replica, &question.message());
+            let asked = self.asked[usize::from(replica.0)].iter();
+            for message in asked.filter_map(|(question, _)| question.message()) {
+                self.links.send(replica, &message);
             }
         }
         for command in self.commands.drain(..) {
@@ -478,7 +486,8 @@ impl Host {
                         continue;
                     };
                     let is_under_way = waiting.iter().any(|(it, _)| *it == question);
-                    if !is_under_way && !self.links.send(replica, &question.message()) {
+                    let message = question.message().filter(|_| !is_under_way);
+                    if message.is_some_and(|message| !self.links.send(replica, &message)) {
                         done.complete(Err(RequestError::Full));
                         self.inbox.release(0, 1);
                         continue;
@@ -491,6 +500,11 @@ impl Host {
                         waiting.remove(first).1.complete(Err(RequestError::TimedOut));
                         self.inbox.release(0, 1);
                     }
+                }
+                Command::Fetch(replica, question, completions) => {
+                    // Whoever asks bears with questions that are lost.
+                    self.links.send(replica, &ToReplica::State(question));
+                    self.fetching.asked(replica, completions);
                 }
                 Command::Cancel(id) => {
                     if let Some(done) = take_held_back(&mut self.held_back, id) {
@@ -555,6 +569,7 @@ struct Heard {
 enum Said {
     Status(Bytes),
     Standing(Standing, Bytes),
+    State(Bytes),
     Begun(u64),
     ToCore(ToClient),
 }
@@ -568,6 +583,7 @@ impl Said {
                 Ok(standing) => return Some(Self::Standing(standing, bytes)),
                 Err(_) => debug!(replica = from.0, "malformed standing"),
             },
+            Ok(ToClient::State(part)) => return Some(Self::State(part)),
             Ok(ToClient::Begun(number)) => return Some(Self::Begun(number)),
             Ok(message) => return Some(Self::ToCore(message)),
             Err(_) => debug!(replica = from.0, "malformed message"),
@@ -605,6 +621,7 @@ impl Desk {
             }
             Command::Cancel(_) => return,
             Command::Ask(_, _, done) => return done.complete(Err(RequestError::Refused)),
+            Command::Fetch(..) => return,
         };
         self.ask(number, event);
     }

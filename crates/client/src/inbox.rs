@@ -1,15 +1,16 @@
 //! What handles hand to the host's thread: one lock, one swap per round, and a system call only if
 //! the thread sleeps.
 
-use crate::completion::{Completion, lock};
+use crate::completion::{Completion, Completions, lock};
 use crate::error::RequestError;
 use crate::judging::Tally;
 use bytes::Bytes;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::ports::client::ToReplica;
+use pentarchy_core::transfer;
 use pentarchy_io::poll::Waker;
 use std::mem::{replace, swap, take};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Questions to single replicas that may wait at a time.
@@ -22,23 +23,35 @@ pub enum Question {
     Status,
     /// How its group stands, from the configuration of this number on.
     Standing(u64),
+    /// How the configuration of this number ended, when it has. A replica says so unasked.
+    End(u64),
+}
+
+/// What answers questions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// How a replica is.
+    Status,
+    /// How its group stands, with proofs that lead to the configuration of this number, if to any.
+    Standing(Option<u64>),
 }
 
 impl Question {
-    /// Whether what answers that question answers this one. Links of a chain say themselves from
-    /// where on they lead.
-    pub const fn has_answer_of(self, other: Self) -> bool {
-        matches!(
-            (self, other),
-            (Self::Status, Self::Status) | (Self::Standing(_), Self::Standing(_))
-        )
+    /// Whether that answers this question. Links of a chain say themselves from where on they lead.
+    pub const fn is_answered_by(self, answer: Answer) -> bool {
+        match (self, answer) {
+            (Self::Status, Answer::Status) | (Self::Standing(_), Answer::Standing(_)) => true,
+            (Self::End(number), Answer::Standing(Some(begun))) => begun > number,
+            _ => false,
+        }
     }
 
-    /// How a replica is asked.
-    pub const fn message(self) -> ToReplica {
+    /// How a replica is asked, if it has to be.
+    pub const fn message(self) -> Option<ToReplica> {
         match self {
-            Self::Status => ToReplica::Status,
-            Self::Standing(from) => ToReplica::Standing { from },
+            Self::Status => Some(ToReplica::Status),
+            Self::Standing(from) => Some(ToReplica::Standing { from }),
+            Self::End(_) => None,
         }
     }
 }
@@ -56,6 +69,8 @@ pub enum Command {
     Cancel(u64),
     /// What a replica says of itself.
     Ask(ReplicaId, Question, Completion),
+    /// A part of a replica's state. The answer goes there, with the replica's number.
+    Fetch(ReplicaId, transfer::Message, Arc<Completions>),
 }
 
 impl Command {
@@ -63,7 +78,11 @@ impl Command {
     pub const fn limit(&self) -> Option<Duration> {
         match self {
             Self::Submit(_, limit, _) => *limit,
-            Self::Query(..) | Self::Judged { .. } | Self::Cancel(_) | Self::Ask(..) => None,
+            Self::Query(..)
+            | Self::Judged { .. }
+            | Self::Cancel(_)
+            | Self::Ask(..)
+            | Self::Fetch(..) => None,
         }
     }
 
@@ -71,7 +90,7 @@ impl Command {
     pub const fn counts(&self) -> (usize, usize) {
         match self {
             Self::Ask(..) => (0, 1),
-            Self::Cancel(_) => (0, 0),
+            Self::Cancel(_) | Self::Fetch(..) => (0, 0),
             Self::Submit(..) | Self::Query(..) | Self::Judged { .. } => (1, 0),
         }
     }
@@ -83,7 +102,7 @@ impl Command {
             | Self::Query(_, done)
             | Self::Judged { done, .. }
             | Self::Ask(_, _, done) => done.complete(Err(error)),
-            Self::Cancel(_) => {}
+            Self::Cancel(_) | Self::Fetch(..) => {}
         }
     }
 }
@@ -165,11 +184,11 @@ impl Inbox {
         }
     }
 
-    /// Hands over that nobody waits any longer for a judged operation.
-    pub fn cancel(&self, id: u64) {
+    /// Hands over what nobody waits for here.
+    pub fn hand_over(&self, command: Command) {
         let mut state = lock(&self.state);
         if !state.closed && !state.overtaken {
-            state.commands.push(Command::Cancel(id));
+            state.commands.push(command);
             self.wake(state);
         }
     }

@@ -26,6 +26,7 @@
 mod completion;
 mod config;
 mod error;
+mod fetching;
 mod follows;
 mod handle;
 mod host;

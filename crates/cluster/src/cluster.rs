@@ -211,7 +211,7 @@ impl LocalCluster {
         let (key, signing) = (self.keys[of].clone(), self.signing[of].clone());
         let trusted = Trusted::Here(signing.clone());
         let secrets = ReplicaSecrets { key, signing, device };
-        let taken = Taken { secrets, trusted, storage, states: None };
+        let taken = Taken { secrets, trusted, storage, states: None, learned: None };
         let addresses = self.addresses.clone();
         let replica = node::replica(&self.config, id, taken, addresses, listen, service)?;
         let watch = replica.watch();

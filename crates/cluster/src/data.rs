@@ -182,7 +182,10 @@ impl DataFolder {
     }
 
     /// Where states are before they are in files, if they are not to be in memory.
-    fn spool(&mut self) -> Result<Option<Arc<TempBlobs>>, DataError> {
+    ///
+    /// # Errors
+    /// [`DataError`]
+    pub fn spool(&mut self) -> Result<Option<Arc<TempBlobs>>, DataError> {
         if !self.cold_state {
             return Ok(None);
         }

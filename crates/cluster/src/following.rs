@@ -3,13 +3,13 @@
 
 use crate::config::{ClusterConfig, Later, ReplicaEntry};
 use crate::node::{self, StartError};
-use pentarchy_client::Client;
-use pentarchy_core::change::Change;
+use pentarchy_client::{Client, Completions, RequestError};
+use pentarchy_core::Bytes;
 use pentarchy_core::configuration::{MemberEntry, RequestMeans};
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Proof;
-use pentarchy_core::ids::{Epoch, ReplicaId};
+use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Member, Membership};
 use pentarchy_core::standing::Standing;
 use pentarchy_core::wire::Wire as _;
@@ -21,6 +21,10 @@ use std::time::{Duration, Instant};
 
 /// How long replicas may take to say how the group stands.
 const LIMIT: Duration = Duration::from_millis(500);
+
+/// How much longer others may take once a replica has shown how the configuration ended, or all but
+/// `f` have answered.
+const BRIEF: Duration = Duration::from_millis(50);
 
 /// Why proofs do not lead on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -116,10 +120,14 @@ pub struct Follower {
     config: ClusterConfig,
     keys: KeyPair,
     client: Client,
+    /// Where replicas say how the configuration ended, once it has, ...
+    ends: Arc<Completions>,
+    /// ... and which of them are to.
+    watched: ReplicaSet,
 }
 
-/// What replicas say that is one replica's word, by who says it.
-pub type Said = BTreeMap<ReplicaId, (Epoch, Option<Arc<Change>>)>;
+/// How the group stands as replicas say, by who says it. That is one replica's word.
+pub type Said = BTreeMap<ReplicaId, Standing>;
 
 impl Follower {
     /// Begins with the group that the configuration describes. Does not wait for any replica.
@@ -128,7 +136,7 @@ impl Follower {
     /// [`StartError`] as for [`node::connect`].
     pub fn new(config: ClusterConfig, keys: KeyPair) -> Result<Self, StartError> {
         let client = connect(&config, keys.clone())?;
-        Ok(Self { config, keys, client })
+        Ok(Self { config, keys, client, ends: Completions::new(), watched: ReplicaSet::EMPTY })
     }
 
     /// The group, as far as it was followed.
@@ -149,6 +157,7 @@ impl Follower {
     /// [`StartError`] as for [`Self::new`].
     pub fn reconnect(&mut self) -> Result<(), StartError> {
         self.client = connect(&self.config, self.keys.clone())?;
+        (self.ends, self.watched) = (Completions::new(), ReplicaSet::EMPTY);
         Ok(())
     }
 
@@ -158,23 +167,25 @@ impl Follower {
     /// # Errors
     /// [`StartError`] if the members of a later configuration cannot be connected to.
     pub fn ask(&mut self) -> Result<Said, StartError> {
-        let deadline = Instant::now() + LIMIT;
-        let number = self.config.number();
-        let ids = (0..self.config.replicas.len() as u16).map(ReplicaId);
-        let asked: Vec<_> = ids.map(|id| (id, self.client.standing(id, number))).collect();
+        let mut deadline = Instant::now() + LIMIT;
+        let (number, completions) = (self.config.number(), Completions::new());
+        let (mut waiting, quorum) = (self.ids().collect::<ReplicaSet>(), self.ids().len());
+        let quorum = quorum.saturating_sub(self.config.f);
+        waiting.iter().for_each(|id| self.client.standing(id, number, &completions));
         let (mut said, mut furthest) = (Said::new(), None::<ClusterConfig>);
-        for (id, pending) in asked {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Ok(answer) = pending.wait_timeout(left) else { continue };
-            let Ok(Standing { epoch, links, pending }) = Standing::from_bytes(&answer) else {
-                continue;
-            };
-            said.insert(id, (epoch, pending));
-            // One that lies has others' proofs judged, and no more.
-            let Ok(led) = self.config.follow(&links) else { continue };
-            let known = furthest.as_ref().map_or(number, ClusterConfig::number);
-            if led.number() > known {
-                furthest = Some(led);
+        while !waiting.is_empty() && Instant::now() < deadline {
+            for (id, standing) in take_said(&completions, deadline) {
+                waiting.remove(id);
+                let Some(standing) = standing else { continue };
+                // One that lies has others' proofs judged, and no more.
+                let led = self.config.follow(&standing.links).ok();
+                said.insert(id, standing);
+                let known = furthest.as_ref().map_or(number, ClusterConfig::number);
+                furthest = led.filter(|led| led.number() > known).or(furthest);
+            }
+            // Machines that have died must not hold it up.
+            if furthest.is_some() || said.len() >= quorum {
+                deadline = deadline.min(Instant::now() + BRIEF);
             }
         }
         if let Some(config) = furthest {
@@ -183,6 +194,35 @@ impl Follower {
             said.clear();
         }
         Ok(said)
+    }
+
+    /// Waits until a replica says that the configuration has ended, and follows its proof; no longer
+    /// than so long.
+    ///
+    /// # Errors
+    /// [`StartError`] as for [`Self::ask`].
+    pub fn wait(&mut self, limit: Duration) -> Result<(), StartError> {
+        let (number, deadline) = (self.config.number(), Instant::now() + limit);
+        for id in self.ids().collect::<Vec<_>>() {
+            if self.watched.insert(id) {
+                self.client.end(id, number, &self.ends);
+            }
+        }
+        while Instant::now() < deadline {
+            for (id, standing) in take_said(&self.ends, deadline) {
+                self.watched.remove(id);
+                let led = standing.and_then(|it| self.config.follow(&it.links).ok());
+                if let Some(led) = led.filter(|led| led.number() > number) {
+                    self.config = led;
+                    return self.reconnect();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ids(&self) -> impl ExactSizeIterator<Item = ReplicaId> + use<> {
+        (0..self.config.replicas.len() as u16).map(ReplicaId)
     }
 
     /// Follows the group as far as its replicas know it. Gives what else they say; nothing, if none
@@ -209,6 +249,18 @@ impl Follower {
         self.catch_up()?;
         Ok(self.config)
     }
+}
+
+/// What replicas have said, at the deadline at the latest; of each one that said nothing that could
+/// be read, or is not connected, that alone.
+fn take_said(from: &Completions, deadline: Instant) -> Vec<(ReplicaId, Option<Standing>)> {
+    let (mut came, left) = (Vec::new(), deadline.saturating_duration_since(Instant::now()));
+    from.wait(left, &mut came);
+    let read = |(id, said): (u64, Result<Bytes, RequestError>)| {
+        let standing = said.ok().and_then(|said| Standing::from_bytes(&said).ok());
+        (ReplicaId(id as u16), standing)
+    };
+    came.into_iter().map(read).collect()
 }
 
 fn connect(config: &ClusterConfig, keys: KeyPair) -> Result<Client, StartError> {

@@ -1,12 +1,13 @@
 //! How a machine becomes a member of a group that runs.
 //!
 //! It waits, as a client under its identity key, until administrators have a change pending that
-//! names it. Then it makes the key by which it is to sign, and says that it is ready, like every
-//! other member. When the group has begun with the change, it starts as a replica of the epoch that
-//! began with it, and fetches the state.
+//! names it. Then it [learns the state](crate::learning), makes the key by which it is to sign, and
+//! says that it is ready, like every other member. When the group has begun with the change, it
+//! starts as a replica of the epoch that began with it, and fetches what the state has become.
 
 use crate::config::ClusterConfig;
 use crate::following::{Follower, Said};
+use crate::learning::{self, Learned, Learner};
 use crate::node::StartError;
 use crate::protocols;
 use pentarchy_client::RequestError;
@@ -15,7 +16,8 @@ use pentarchy_core::auth::Signature;
 use pentarchy_core::change::{Change, Petition, Ready, is_accepted};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Epoch, ReplicaId};
-use pentarchy_core::membership::Life;
+use pentarchy_core::membership::{Life, Membership};
+use pentarchy_core::standing::Standing;
 use pentarchy_core::wire::Wire as _;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::signing_keys::SharedSigningKeys;
@@ -36,6 +38,9 @@ pub enum Progress {
     Unanswered,
     /// No change is pending that names it.
     NotInvited,
+    /// A change is pending that names it. It fetches the state: none as long as it waits until
+    /// `f + 1` replicas keep the same one for it.
+    Learning(Option<learning::Progress>),
     /// It has said that it is ready for this configuration.
     Ready(u64),
     /// It has said so, and the group says why that does not count.
@@ -46,12 +51,18 @@ pub enum Progress {
     Member(Box<ClusterConfig>, ReplicaId),
 }
 
+/// For how long it fetches before it looks again how the group stands.
+const SLICE: Duration = Duration::from_millis(250);
+
 /// A machine that is to become a member.
 pub struct Joining {
     follower: Follower,
+    /// The configuration that it was told.
+    first: u64,
     keys: KeyPair,
     signing: SharedSigningKeys,
     life: Life,
+    learner: Learner,
     /// For which change it said that it is ready, in which epoch, and when.
     said: Option<(Digest, Epoch, Instant)>,
 }
@@ -67,9 +78,25 @@ impl Joining {
         keys: KeyPair,
         signing: SharedSigningKeys,
         life: Life,
+        learner: Learner,
     ) -> Result<Self, StartError> {
+        let first = config.number();
         let follower = Follower::new(config, keys.clone())?;
-        Ok(Self { follower, keys, signing, life, said: None })
+        Ok(Self { follower, first, keys, signing, life, learner, said: None })
+    }
+
+    /// Waits for so long, but no longer than until the group has begun with another configuration.
+    ///
+    /// # Errors
+    /// [`StartError`] as for [`Follower::wait`].
+    pub fn wait(&mut self, limit: Duration) -> Result<(), StartError> {
+        self.follower.wait(limit)
+    }
+
+    /// What it has learned, for the replica that it is now.
+    #[must_use]
+    pub fn into_learned(self) -> Learned {
+        self.learner.into_learned()
     }
 
     /// Goes on for a few seconds at most. To be called again, a moment later, until it is a member.
@@ -78,17 +105,19 @@ impl Joining {
     /// [`StartError`] as for [`Follower::ask`], and if it cannot write the key by which it is to
     /// sign.
     pub fn go_on(&mut self) -> Result<Progress, StartError> {
-        let before = self.follower.config().number();
+        if let Some(member) = self.as_member().filter(|_| self.has_followed()) {
+            return Ok(member);
+        }
         let said = self.follower.ask()?;
         let membership = self.follower.config().membership();
         let quorum = membership.quorums().weak();
+        let is_answered = said.len() >= quorum;
         // What a file says may be long over: the group has to say it.
-        let is_known = self.follower.config().number() > before || said.len() >= quorum;
-        if !is_known {
-            return Ok(Progress::Unanswered);
+        if let Some(member) = self.as_member().filter(|_| is_answered || self.has_followed()) {
+            return Ok(member);
         }
-        if let Some(place) = membership.member(&self.keys.client_id()) {
-            return Ok(Progress::Member(Box::new(self.follower.config().clone()), place));
+        if !is_answered {
+            return Ok(Progress::Unanswered);
         }
         let Some((epoch, change)) = self.invitation(&said, quorum) else {
             return Ok(Progress::NotInvited);
@@ -106,6 +135,13 @@ impl Joining {
             return Ok(Progress::Lacks(what.to_owned()));
         }
         let digest = change.digest();
+        self.learn(said, &digest, &membership);
+        if let Some(what) = self.learner.failure() {
+            return Ok(Progress::Lacks(what.to_owned()));
+        }
+        if !self.learner.is_done() {
+            return Ok(Progress::Learning(self.learner.progress()));
+        }
         let has_said = |(said, of, at): &(Digest, Epoch, Instant)| {
             (*said, *of) == (digest, epoch) && at.elapsed() < AGAIN
         };
@@ -126,11 +162,35 @@ impl Joining {
         })
     }
 
+    /// Whether the group has shown it where it is.
+    fn has_followed(&self) -> bool {
+        self.follower.config().number() > self.first
+    }
+
+    /// As which replica the group that it knows has it, if it does.
+    fn as_member(&self) -> Option<Progress> {
+        let config = self.follower.config();
+        let place = config.membership().member(&self.keys.client_id())?;
+        Some(Progress::Member(Box::new(config.clone()), place))
+    }
+
+    /// Fetches the state, or a newer one than it has.
+    fn learn(&mut self, said: Said, change: &Digest, membership: &Membership) {
+        let quorum = membership.quorums().weak();
+        let kept = said.into_iter().filter_map(|(id, Standing { pending, states, .. })| {
+            pending.filter(|pending| pending.digest() == *change)?;
+            let member = membership.members.get(usize::from(id.0))?;
+            Some((member.id, states))
+        });
+        self.learner.hear(kept, quorum);
+        self.learner.go_on(self.follower.client(), membership, quorum, SLICE);
+    }
+
     /// The change that so many replicas say is pending in one epoch, if it names this machine.
     fn invitation(&self, said: &Said, quorum: usize) -> Option<(Epoch, Arc<Change>)> {
         let mut votes = BTreeMap::new();
-        for (epoch, change) in said.values() {
-            let Some(change) = change else { continue };
+        for Standing { epoch, pending, .. } in said.values() {
+            let Some(change) = pending else { continue };
             let (count, _) = votes.entry((*epoch, change.digest())).or_insert((0, change));
             *count += 1;
         }

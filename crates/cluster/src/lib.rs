@@ -25,6 +25,7 @@ pub mod files;
 pub mod following;
 pub mod generate;
 pub mod joining;
+pub mod learning;
 pub mod node;
 pub mod protocols;
 

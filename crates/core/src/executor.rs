@@ -29,6 +29,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 mod cold;
+mod learned;
 mod speculation;
 
 use speculation::Speculation;
@@ -129,6 +130,15 @@ impl Executor {
         Roster::new(membership).encode(&mut to);
         let header = Arc::new(Leaf::new(0, to.into_vec(), slot));
         Ok(Snapshot::new(slot, snapshot.tree.changed(&[(0, Some(header))], slot)))
+    }
+
+    /// The agreed time of a state's last slot. None if it is no executor's state, or cannot be read.
+    #[must_use]
+    pub fn time_of(state: &Snapshot) -> Option<Millis> {
+        let header = state.tree.section(0).and_then(Leaf::joined)?;
+        let mut from = Reader::new(&header);
+        Slot::decode(&mut from).ok()?;
+        Millis::decode(&mut from).ok()
     }
 
     /// What a section of a state holds, in words.

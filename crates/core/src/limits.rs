@@ -263,6 +263,15 @@ pub const TRANSFER_ANSWER_NODES_MAX: usize = 4096;
 /// as large as a chunk. So 4 MiB are under way, which is 50 MB/s over a link of 80 ms.
 pub const TRANSFER_CHUNKS_IN_FLIGHT: usize = 16;
 
+/// States that a replica keeps, as long as a change is pending with which a machine joins, for that
+/// machine to learn: the first stable one in each of the last periods.
+pub const LEARNERS_STATES: usize = 3;
+
+/// Milliseconds of agreed time in such a period. So a state is there for two periods at least,
+/// which is what a question may take to arrive; then it is there as long as it is asked for, but
+/// for [`TRANSFER_PIN_MILLIS`] at most.
+pub const LEARNERS_STATE_MILLIS: u64 = 2_000;
+
 /// Milliseconds for which one replica can have another keep an old state, in order to fetch it;
 /// then it has to go on with a newer one, for which it keeps what it has. So each peer costs at
 /// most what changes of the state in five minutes.

@@ -4,7 +4,8 @@
 use crate::change::Change;
 use crate::epochs::Proof;
 use crate::ids::{Epoch, ReplicaId};
-use crate::limits::LINKS_TOLD_MAX;
+use crate::limits::{LEARNERS_STATES, LINKS_TOLD_MAX};
+use crate::membership::Base;
 use crate::mutant;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
@@ -20,6 +21,9 @@ pub struct Standing {
     pub links: Vec<Proof>,
     /// The change that waits for its members. One replica's word.
     pub pending: Option<Arc<Change>>,
+    /// The states that the replica keeps for the asker, which is to become a member: at most
+    /// [`LEARNERS_STATES`], in order. One replica's word.
+    pub states: Vec<Base>,
 }
 
 impl Wire for Standing {
@@ -27,10 +31,12 @@ impl Wire for Standing {
         self.epoch.encode(to);
         to.sequence(&self.links);
         to.option(self.pending.as_deref());
+        to.sequence(&self.states);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (epoch, links) = (Epoch::decode(from)?, from.sequence(LINKS_TOLD_MAX)?);
-        Ok(Self { epoch, links, pending: from.option()?.map(Arc::new) })
+        let pending = from.option()?.map(Arc::new);
+        Ok(Self { epoch, links, pending, states: from.sequence(LEARNERS_STATES)? })
     }
 }
 

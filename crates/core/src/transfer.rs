@@ -59,6 +59,34 @@ const PIN_MS: u64 = 2_000;
 /// Times that [`SKIP_MS`] is doubled at most: no source is left alone for longer than 16 seconds.
 const SKIP_DOUBLINGS_MAX: u32 = 5;
 
+/// The states that are here.
+pub trait Held {
+    /// The state after this slot.
+    fn snapshot(&self, slot: Slot) -> Option<&Snapshot>;
+
+    /// The newest.
+    fn latest(&self) -> Option<&Snapshot>;
+}
+
+impl Held for Executor {
+    fn snapshot(&self, slot: Slot) -> Option<&Snapshot> {
+        self.snapshot(slot)
+    }
+    fn latest(&self) -> Option<&Snapshot> {
+        self.latest()
+    }
+}
+
+/// Of who executes nothing, and holds one state at most.
+impl Held for Option<Snapshot> {
+    fn snapshot(&self, slot: Slot) -> Option<&Snapshot> {
+        self.as_ref().filter(|held| held.slot == slot)
+    }
+    fn latest(&self) -> Option<&Snapshot> {
+        self.as_ref()
+    }
+}
+
 /// What the host is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -69,7 +97,8 @@ pub enum Step {
         /// What it says.
         message: Message,
     },
-    /// Give this to [`Executor::install`], then tell the core. Its digest is the wanted one.
+    /// This is the state that was wanted. A replica gives it to [`Executor::install`], then tells
+    /// the core.
     Install(Snapshot),
 }
 
@@ -101,6 +130,8 @@ pub struct Transfer {
     me: MemberId,
     /// Where what is fetched is put, if it is not to be in memory.
     spool: Option<Arc<dyn TempBlobs>>,
+    /// A state that was fetched before anything could be done with it but to fetch a newer one.
+    learned: Option<Snapshot>,
     now: Millis,
     goal: Option<Goal>,
     /// A newer state than the goal's, in case that cannot be had.
@@ -191,6 +222,7 @@ impl Transfer {
         Self {
             me,
             spool: None,
+            learned: None,
             now: Millis(0),
             goal: None,
             next: None,
@@ -205,6 +237,12 @@ impl Transfer {
         self.spool = Some(spool);
     }
 
+    /// Takes an earlier state of this group for something from which the next state that is wanted
+    /// differs little. Nobody need vouch for it: what does not fit is fetched.
+    pub fn learned(&mut self, state: Snapshot) {
+        self.learned = Some(state);
+    }
+
     /// Fetches the state of a slot that a quorum vouches for. If another one is being fetched, and
     /// something comes of that, it is fetched to its end: so what is installed may be older than
     /// what was wanted last.
@@ -213,18 +251,20 @@ impl Transfer {
         slot: Slot,
         state: Digest,
         from: BTreeSet<MemberId>,
-        executor: &Executor,
+        held: &impl Held,
         out: &mut Vec<Step>,
     ) {
         let mut sources = from;
         sources.remove(&self.me);
-        if let Some(held) = executor.snapshot(slot).filter(|held| held.digest == state) {
-            out.push(Step::Install(held.clone()));
+        if let Some(same) = held.snapshot(slot).filter(|it| it.digest == state) {
+            out.push(Step::Install(same.clone()));
             self.forget();
             return;
         }
         let now = self.now;
-        let wish = |sources| Wish { slot, state, sources, base: executor.latest().cloned() };
+        let bases = held.latest().into_iter().chain(&self.learned);
+        let base = bases.max_by_key(|it| it.slot).cloned();
+        let wish = |sources| Wish { slot, state, sources, base };
         match &mut self.goal {
             Some(goal) if goal.slot == slot && goal.state == state => goal.sources = sources,
             Some(goal) if !goal.is_stalled(now) => {
@@ -283,11 +323,11 @@ impl Transfer {
         &mut self,
         from: MemberId,
         message: Message,
-        executor: &Executor,
+        held: &impl Held,
         out: &mut Vec<Step>,
     ) {
         if message.is_question() {
-            let answer = message.answer(self.pin(from, message.slot(), executor));
+            let answer = self.answer(from, &message, held);
             out.push(Step::Send { to: from, message: answer });
         } else if self.wants(message.slot(), from) {
             match message {
@@ -305,20 +345,30 @@ impl Transfer {
         self.ask(out);
     }
 
-    /// The state that a replica asks about, which is there for it until it asks about another one,
+    /// Answers a question of a member, or of a machine that is to be one.
+    pub fn answer(&mut self, from: MemberId, question: &Message, held: &impl Held) -> Message {
+        question.answer(self.pin(from, question.slot(), held))
+    }
+
+    /// The state that somebody asks about, which is there for them until it asks about another one,
     /// or asks no more, or has asked for too long.
-    fn pin(&mut self, from: MemberId, slot: Slot, executor: &Executor) -> Option<&Snapshot> {
+    fn pin(&mut self, from: MemberId, slot: Slot, held: &impl Held) -> Option<&Snapshot> {
         let after = |millis| Millis(self.now.0.saturating_add(millis));
         let until = after(PIN_MS);
         match self.pinned.get_mut(&from) {
             Some(pinned) if pinned.snapshot.slot == slot => pinned.until = until,
             _ => {
-                let (snapshot, ends) =
-                    (executor.snapshot(slot)?.clone(), after(TRANSFER_PIN_MILLIS));
+                let (snapshot, ends) = (held.snapshot(slot)?.clone(), after(TRANSFER_PIN_MILLIS));
                 self.pinned.insert(from, Pinned { snapshot, until, ends });
             }
         }
         self.pinned.get(&from).map(|pinned| &pinned.snapshot)
+    }
+
+    /// There is a new channel to a member. Whatever it was asked before is lost, and is asked again
+    /// in the next round.
+    pub fn connected(&mut self, source: MemberId) {
+        self.take_back(source);
     }
 
     /// Time has passed: gives up on answers that are overdue and asks others.
@@ -461,6 +511,11 @@ impl Transfer {
         let pause = SKIP_MS << failures.in_a_row.min(SKIP_DOUBLINGS_MAX);
         failures.in_a_row = failures.in_a_row.saturating_add(1);
         failures.until = Millis(self.now.0.saturating_add(pause));
+        self.take_back(source);
+    }
+
+    /// What a source was asked has to be asked again.
+    fn take_back(&mut self, source: MemberId) {
         let Some(goal) = &mut self.goal else { return };
         for ask in goal.asked.extract_if(.., |ask| ask.to == source) {
             goal.build.take_back(ask.number, &ask.items);
@@ -501,6 +556,7 @@ impl Transfer {
         self.goal = None;
         self.next = None;
         self.scraps = None;
+        self.learned = None;
         self.failures.clear();
     }
 }

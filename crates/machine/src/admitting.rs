@@ -43,7 +43,10 @@ impl<D: Disk> Machine<'_, D> {
             Ok(ToReplica::Protocol(message)) => self.on_protocol(client, &message),
             Ok(ToReplica::Resume { from }) => self.on_resume(client, from, driver),
             Ok(ToReplica::Standing { from }) => self.on_standing(client, from, driver),
-            Err(_) => {
+            Ok(ToReplica::State(question)) if question.is_question() => {
+                self.on_learner(client, &question, driver);
+            }
+            Ok(ToReplica::State(_)) | Err(_) => {
                 self.engine.counters.client_malformed += 1;
                 driver.hang_up(&client, HangUp::Malformed);
             }
@@ -213,6 +216,7 @@ impl<D: Disk> Machine<'_, D> {
             return;
         }
         let begun = driver.elapsed();
+        let states = self.states_for(&client);
         let known = usize::try_from(from).unwrap_or(usize::MAX);
         let links = self.epoch_manager.epochs.links().iter().skip(known).take(LINKS_TOLD_MAX);
         let is_final = self.executor.readable().is_some();
@@ -221,6 +225,7 @@ impl<D: Disk> Machine<'_, D> {
             epoch: self.epoch(),
             links: links.cloned().collect(),
             pending: pending.map(|(change, _)| change.clone()),
+            states,
         };
         driver.send_client(&client, &ToClient::Standing(standing.to_bytes()));
         self.admission.query_time.spent(client, driver.elapsed().saturating_sub(begun));
@@ -229,7 +234,7 @@ impl<D: Disk> Machine<'_, D> {
     /// Tells clients how the last configuration ended, so that they go on with the next one.
     pub(crate) fn tell_configuration(&self, driver: &mut impl Driver) {
         let links: Vec<_> = self.epoch_manager.epochs.links().last().cloned().into_iter().collect();
-        let standing = Standing { epoch: self.epoch(), links, pending: None };
+        let standing = Standing { epoch: self.epoch(), links, pending: None, states: Vec::new() };
         let Some(number) = standing.begun() else { return };
         let message = ToClient::Standing(standing.to_bytes());
         driver.on_begun(number);

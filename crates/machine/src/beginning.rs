@@ -74,6 +74,8 @@ pub struct Beginning<'a> {
     /// How its configurations had ended by then, from the first one on. A replica that joins lacks
     /// the state with which its epoch begins.
     pub links: Vec<Proof>,
+    /// The state to which its service was brought before it was a member, if it was.
+    pub learned: Option<&'a Snapshot>,
     /// What makes the cores.
     pub factory: &'a mut dyn EpochFactory,
     /// Its trusted counters.
@@ -226,9 +228,13 @@ impl Beginning<'_> {
         Ok(Begun { following, executor, core, pillar_cores, store, cache, certified, resumes })
     }
 
-    /// With the group's first state.
+    /// With the group's first state, or with what was learned of a later one.
     fn executor(&self, service: Box<dyn Service>) -> Executor {
-        let mut executor = Executor::new(self.membership.clone(), service);
+        let membership = self.membership.clone();
+        let mut executor = match self.learned {
+            Some(state) => Executor::taught(membership, service, state),
+            None => Executor::new(membership, service),
+        };
         executor.set_authority(self.factory.rules(&self.membership).authority);
         executor.set_tuning(self.factory.tuning());
         executor

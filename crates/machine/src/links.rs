@@ -21,7 +21,10 @@ impl<D: Disk> Machine<'_, D> {
     /// A connection to a peer or a client began, and takes the place of any before.
     pub fn on_link_up(&mut self, node: Node) {
         match node {
-            Node::Member(peer) => _ = self.connected.insert(peer),
+            Node::Member(peer) => {
+                self.connected.insert(peer);
+                self.transfer.connected(peer);
+            }
             Node::Client(_) if self.has_started && mutant!("links.known-clients-only") => {}
             Node::Client(client) => self.replies.up(client),
         }

@@ -9,6 +9,7 @@ use crate::epochs::{EpochManager, SaidReady};
 use crate::fault::Fault;
 use crate::halt::Halt;
 use crate::inbound::Inbound;
+use crate::learners::KeptForLearners;
 use crate::limits::HostLimits;
 use crate::meter::Meter;
 use crate::others::Others;
@@ -77,6 +78,7 @@ pub struct Machine<'f, D> {
     pub(crate) steps: Vec<Step>,
     /// Questions about state that each peer asked in this round.
     pub(crate) asked: BTreeMap<MemberId, usize>,
+    pub(crate) for_learners: KeptForLearners,
     /// Whether the core is in parts, of which the engine has the one that merges the others.
     pub(crate) is_split: bool,
     /// What pillars with threads of their own are to be told.
@@ -161,6 +163,7 @@ impl<'f, D: Disk> Machine<'f, D> {
             approach: Approach::default(),
             steps: Vec::new(),
             asked: BTreeMap::new(),
+            for_learners: KeptForLearners::default(),
             is_split: parts.is_split,
             to_pillars: Vec::new(),
             reads: Reads::new(base.slot),
@@ -375,6 +378,7 @@ impl<'f, D: Disk> Machine<'f, D> {
         self.on_epochs_round(now, driver)?;
         self.get_ready(now, driver)?;
         self.asked.clear();
+        self.keep_for_learners();
         self.transfer.on_round(Millis(self.engine.now_ms), &mut self.steps);
         self.carry_out_transfer(driver)?;
         self.drain(driver)?;

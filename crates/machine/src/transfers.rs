@@ -26,7 +26,7 @@ impl<D: Disk> Machine<'_, D> {
         if self.is_resuming() {
             return Ok(());
         }
-        if message.is_question() && !self.may_ask(peer, driver) {
+        if message.is_question() && !self.may_ask(peer, driver.peer_queued_bytes(peer)) {
             self.engine.counters.transfer_dropped += 1;
             return Ok(());
         }
@@ -46,13 +46,12 @@ impl<D: Disk> Machine<'_, D> {
         self.begin_epoch(driver)
     }
 
-    /// Whether a peer's question about state is answered. A peer that keeps to the protocol never
-    /// has more of them under way than are answered in a round.
-    fn may_ask(&mut self, peer: MemberId, driver: &impl Driver) -> bool {
-        let asked = self.asked.entry(peer).or_default();
+    /// Whether a question about state is answered of somebody for whom so many bytes wait. Who
+    /// keeps to the protocol never has more of them under way than are answered in a round.
+    pub(crate) fn may_ask(&mut self, asker: MemberId, queued_bytes: usize) -> bool {
+        let asked = self.asked.entry(asker).or_default();
         *asked += 1;
-        *asked <= TRANSFER_CHUNKS_IN_FLIGHT
-            && driver.peer_queued_bytes(peer) <= self.limits.transfer_queue_bytes
+        *asked <= TRANSFER_CHUNKS_IN_FLIGHT && queued_bytes <= self.limits.transfer_queue_bytes
     }
 
     pub(crate) fn carry_out_transfer(&mut self, driver: &mut impl Driver) -> Result<(), Halt> {

@@ -26,6 +26,7 @@ use pentarchy_storage::temp_blobs::TempBlobs;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tracing::info;
 
 /// The parts.
 pub struct Assembled {
@@ -36,7 +37,8 @@ pub struct Assembled {
 
 /// Checks the configuration, listens, and starts the core.
 pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
-    let ReplicaConfig { me, membership, addresses, listen, service, storage, states, .. } = config;
+    let ReplicaConfig { me, membership, addresses, listen, storage, states, .. } = config;
+    let (service, learned) = (config.service, config.learned);
     let member = membership.members.get(usize::from(me.0)).ok_or(StartError::NotAMember(me))?;
     if member.identity != config.keys.public() {
         return Err(StartError::WrongKey(me));
@@ -53,9 +55,22 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
     let (kept, spool) = open(storage, states, bells.clone())?;
     let (factory, links) = (&mut *epochs, config.links);
     let counted = &mut counters;
-    let beginning = Beginning { me, life, membership, links, factory, counters: counted, is_split };
+    let beginning = Beginning {
+        me,
+        life,
+        membership,
+        links,
+        learned: learned.as_ref(),
+        factory,
+        counters: counted,
+        is_split,
+    };
     let mut begun = beginning.begin(service, kept)?;
     let mut transfer = Transfer::new(me);
+    if let Some(state) = learned {
+        info!(slot = %state.slot, "has learned a state of the group before it was a member");
+        transfer.learned(state);
+    }
     let start = |spool| Spooling::start(spool, &mut begun.executor, &mut transfer);
     let spooling = spool.map(start);
     let (signing, timeouts) = (config.signing, config.timeouts);

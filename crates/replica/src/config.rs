@@ -53,8 +53,11 @@ pub struct ReplicaConfig {
     pub listen: Listen,
     /// The protocols' cores.
     pub epochs: Box<dyn EpochFactory>,
-    /// What is replicated, in its initial state.
+    /// What is replicated, in its initial state or in the one that was learned.
     pub service: Box<dyn Service>,
+    /// The state to which the service was [brought](pentarchy_core::executor::Executor::teach) before this machine was a
+    /// member, if it was.
+    pub learned: Option<Snapshot>,
     /// This replica's identity key; the membership names its public half.
     pub keys: KeyPair,
     /// The keys by which it signs, one for each configuration.

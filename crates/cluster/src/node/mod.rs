@@ -16,6 +16,7 @@ use pentarchy_client::ConnectError;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::{BadMembership, Life};
 use pentarchy_core::service::Service;
+use pentarchy_core::snapshot::Snapshot;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::{BadMemberKey, BadSessionKey, ClientSigner};
 use pentarchy_crypto::secret_file::SecretFileError;
@@ -123,6 +124,8 @@ pub struct Taken {
     pub storage: Option<Storage>,
     /// Where it keeps states for its next life, if that is all.
     pub states: Option<States>,
+    /// The state to which its service was brought before it was a member, if it was.
+    pub learned: Option<Snapshot>,
 }
 
 /// The file of the group's secret in a folder of keys.
@@ -189,7 +192,8 @@ pub fn take_secrets(
         Some(here) => here,
         None => counters::process(config, ReplicaId(id), &device, &secret)?,
     };
-    Ok(Taken { secrets: ReplicaSecrets { key, signing, device }, trusted, storage, states })
+    let secrets = ReplicaSecrets { key, signing, device };
+    Ok(Taken { secrets, trusted, storage, states, learned: None })
 }
 
 fn protocol(config: &ClusterConfig) -> Result<&'static Descriptor, StartError> {
@@ -211,7 +215,7 @@ pub fn replica(
     listen: Listen,
     service: Box<dyn Service>,
 ) -> Result<Replica, StartError> {
-    let Taken { secrets, trusted, storage, states } = taken;
+    let Taken { secrets, trusted, storage, states, learned } = taken;
     let ReplicaSecrets { key, signing, device } = secrets;
     let entry = protocol(config)?;
     let membership = Arc::new(config.membership());
@@ -238,6 +242,7 @@ pub fn replica(
         listen,
         epochs: Box::new(epochs),
         service,
+        learned,
         signer: ClientSigner::signature(key.clone(), membership.group_domain()),
         keys: key,
         signing,

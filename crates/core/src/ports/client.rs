@@ -13,6 +13,7 @@ use crate::limits::{
     BATCH_REQUESTS_MAX, CLIENT_EVENTS_MAX, FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, OPERATION_BYTES_MAX,
 };
 use crate::request::Envelope;
+use crate::transfer;
 use alloc::sync::Arc;
 
 /// What a client says to a replica over its channel.
@@ -42,6 +43,8 @@ pub enum ToReplica {
         /// The number of the configuration that the asker knows.
         from: u64,
     },
+    /// Send this of a state: a question of a machine that is to become a member.
+    State(transfer::Message),
 }
 
 impl ToReplica {
@@ -62,6 +65,7 @@ impl ToReplica {
             Self::Resume { .. } => "resume",
             Self::Protocol(_) => "client_protocol",
             Self::Standing { .. } => "standing",
+            Self::State(_) => "state",
         }
     }
 }
@@ -91,6 +95,10 @@ impl Wire for ToReplica {
                 to.u8(5);
                 to.u64(*from);
             }
+            Self::State(question) => {
+                to.u8(6);
+                question.encode(to);
+            }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -103,6 +111,7 @@ impl Wire for ToReplica {
             3 => Ok(Self::Resume { from: from.u64()? }),
             4 => from.bytes(MESSAGE_BYTES_MAX).map(Self::Protocol),
             5 => Ok(Self::Standing { from: from.u64()? }),
+            6 => transfer::Message::decode(from).map(Self::State),
             _ => Err(Malformed),
         }
     }
@@ -283,6 +292,9 @@ pub enum ToClient {
     /// The configuration of this number has begun at the replica: it says so over each connection
     /// before anything else. Only hosts of clients read it.
     Begun(u64),
+    /// The answer to [`ToReplica::State`], as an encoded [`transfer::Message`]. Only machines that
+    /// are to become members read it.
+    State(Bytes),
 }
 
 impl ToClient {
@@ -303,6 +315,7 @@ impl ToClient {
             Self::Protocol(_) => "replica_protocol",
             Self::Standing(_) => "standing",
             Self::Begun(_) => "begun",
+            Self::State(_) => "state",
         }
     }
 }
@@ -372,6 +385,10 @@ impl Wire for ToClient {
                 to.u8(12);
                 to.u64(*number);
             }
+            Self::State(answer) => {
+                to.u8(13);
+                to.bytes(answer);
+            }
         }
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -410,6 +427,7 @@ impl Wire for ToClient {
             10 => from.bytes(MESSAGE_BYTES_MAX).map(Self::Protocol),
             11 => from.bytes(FRAME_BYTES_MAX).map(Self::Standing),
             12 => from.u64().map(Self::Begun),
+            13 => from.bytes(MESSAGE_BYTES_MAX).map(Self::State),
             _ => Err(Malformed),
         }
     }

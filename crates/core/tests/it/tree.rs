@@ -8,6 +8,7 @@ use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{MemberId, Millis, Slot};
 use pentarchy_core::limits::{CHUNK_BYTES_MAX, TRANSFER_CHUNKS_IN_FLIGHT};
 use pentarchy_core::service::{Context, Service};
+use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::{Message, Part, Step, Transfer};
 use pentarchy_core::tree::{Change, Chunk, Leaf, Tree};
 use pentarchy_core::wire::{Malformed, Wire};
@@ -294,6 +295,57 @@ fn what_changed_is_moved_with_little_else() {
     assert!(talk.bytes < 2 * changed, "{talk:?} for {changed} bytes");
     assert!(talk.questions < 60, "{talk:?}");
     same(&mut learner, &mut source);
+}
+
+#[test]
+fn what_a_machine_learned_before_it_was_a_member_is_not_moved_again() {
+    let (mut source, learner, changed) = apart(&mut Dice(6));
+    let learned = learner.latest().unwrap();
+    let restored = |service: &mut dyn Service, before: Option<&Snapshot>, state: &Snapshot| {
+        Executor::teach(service, before, state).unwrap();
+        assert!(service.changed_sections().is_empty());
+    };
+    // From whatever it is to one state, and then to another one.
+    let mut service = Wide::of(&Model::from([(3, vec![3])]));
+    restored(&mut *service, None, source.latest().unwrap());
+    assert_eq!(service.query(&[]), source.query(&[]));
+    restored(&mut *service, source.latest(), learned);
+    assert_eq!(service.query(&[]), learner.query(&[]));
+
+    let mut member = Executor::taught(toy::membership(), service, learned);
+    let mut transfer = Transfer::new(MemberId(0));
+    transfer.learned(learned.clone());
+    let talk = fetch(&mut member, &source, &mut transfer, honest);
+    assert!(talk.bytes < 2 * changed, "{talk:?} for {changed} bytes");
+    same(&mut member, &mut source);
+}
+
+#[test]
+fn no_service_learns_the_state_of_another_one() {
+    let (other, ..) = toy::executor(&[(1, 10, 1)]);
+    let mut service = Wide::of(&Model::new());
+    let learns = Executor::teach(&mut *service, None, other.latest().unwrap());
+    assert_eq!(learns, Err(Malformed));
+}
+
+#[test]
+fn what_was_asked_before_there_was_a_channel_is_asked_again_at_once() {
+    let (source, mut learner, _) = apart(&mut Dice(8));
+    let (mut transfer, mut steps) = (Transfer::new(MemberId(0)), Vec::new());
+    let (wanted, peer) = (source.latest().unwrap(), MemberId(1));
+    let from = BTreeSet::from([peer]);
+    transfer.want(wanted.slot, wanted.digest, from, &learner, &mut steps);
+    let asked = std::mem::take(&mut steps);
+    transfer.on_round(Millis(1), &mut steps);
+    assert_eq!((asked.len(), steps.len()), (1, 0), "it waits for the answer");
+    transfer.connected(MemberId(2));
+    transfer.on_round(Millis(2), &mut steps);
+    assert!(steps.is_empty(), "it asked another one");
+    transfer.connected(peer);
+    transfer.on_round(Millis(3), &mut steps);
+    assert_eq!(steps, asked);
+    let talk = fetch(&mut learner, &source, &mut transfer, honest);
+    assert!(talk.questions > 0);
 }
 
 #[test]

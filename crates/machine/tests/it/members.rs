@@ -7,7 +7,9 @@ use crate::keys::{Eyes, Hand, signature};
 use bytes::Bytes;
 use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::change::{Change, Petition, Ready};
-use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry, RequestMeans};
+use pentarchy_core::configuration::{
+    Administrators, Configuration, MemberEntry, RequestMeans, SealedSecret,
+};
 use pentarchy_core::counter::{Instance, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Epochs, Handover, Message, Proof};
@@ -16,7 +18,7 @@ use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{
     ClientId, Epoch, GroupId, Incarnation, MemberId, Millis, ReplicaId, ReplicaSet, Slot,
 };
-use pentarchy_core::limits::LEAVING_MILLIS;
+use pentarchy_core::limits::{LEAVING_MILLIS, TRANSFER_CHUNKS_IN_FLIGHT};
 use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::{Base, Life, Membership, PillarConfig};
 use pentarchy_core::mutant;
@@ -24,7 +26,7 @@ use pentarchy_core::ports::client::{ToClient, ToReplica};
 use pentarchy_core::protocol::{BadRecord, Memory, Rules, Tuning};
 use pentarchy_core::request::{Draft, Envelope, Request, RequestAuth};
 use pentarchy_core::standing::Standing;
-use pentarchy_core::transfer::Transfer;
+use pentarchy_core::transfer::{self, Transfer};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_machine::{
     EPOCHS, Engine, EngineParts, EpochFactory, EpochManager, Halt, HostLimits, Machine,
@@ -294,7 +296,7 @@ fn clients_are_shown_how_a_configuration_ended_when_it_does_and_when_they_ask() 
     end(&mut bench).unwrap();
     let told = std::mem::take(&mut bench.driver.to_clients);
     let shown = |links| {
-        let standing = Standing { epoch: Epoch(1), links, pending: None };
+        let standing = Standing { epoch: Epoch(1), links, pending: None, states: Vec::new() };
         ToClient::Standing(standing.to_bytes())
     };
     assert_eq!(told, [(client(7), shown(vec![link()]))], "when it ends");
@@ -326,29 +328,48 @@ fn clients_may_ask_as_they_did_until_they_have_heard_of_another_way() {
     }
 }
 
-/// How often a replica answers a query before the last slot of its configuration, and behind it.
-fn answers_around_the_end() -> [usize; 2] {
+/// A request to the group.
+fn petition(by: ClientId, petition: &Petition) -> Arc<Envelope> {
+    let requests = vec![Request { number: 1, operation: petition.to_bytes() }];
+    let draft = Draft { client: by, floor: 1, events: None, requests };
+    Arc::new(draft.seal(RequestAuth::Signature([1; 64])))
+}
+
+/// A group with an administrator, who has not proposed yet that it goes on with these members; and
+/// that change.
+fn to_change(members: &[u32]) -> (Bench, Change) {
     let administrators = Administrators { threshold: 1, keys: vec![client(7).0] };
     let begins = Configuration { administrators, ..configuration(0, &[0, 1, 2, 3]) };
-    let (mut bench, _) = of_group(Arc::new(begins.begin(&[life(); 4])), 1, None);
-    bench.connect(client(8));
-    let ask = |by: ClientId, petition: Petition| {
-        let requests = vec![Request { number: 1, operation: petition.to_bytes() }];
-        let draft = Draft { client: by, floor: 1, events: None, requests };
-        Arc::new(draft.seal(RequestAuth::Signature([1; 64])))
-    };
-    let (expects, next) = (begins.digest(), Configuration { number: 1, ..begins.clone() });
+    let (bench, _) = of_group(Arc::new(begins.begin(&[life(); 4])), 1, None);
+    let next = Configuration { number: 1, ..begins.clone() };
+    let next_member = MemberId(members.len().max(4) as u32);
+    let sealed = Some(SealedSecret([1; SealedSecret::BYTES]));
+    let members = configuration(1, members).members.into_iter();
+    let members = members.map(|member| MemberEntry { sealed, ..member }).collect();
+    let secret = Some(Digest([1; 32]));
+    let next = Configuration { members, next_member, secret, ..next };
+    let expects = begins.digest();
     let change = Change { expects, attempt: 0, expires: Millis(900), next, needed: Vec::new() };
+    (bench, change)
+}
+
+fn propose(bench: &mut Bench, change: &Change) {
+    let proposes = petition(client(7), &Petition::Propose(Arc::new(change.clone())));
+    bench.round(1, &[(client(7), ToReplica::Request(proposes).to_bytes())]).unwrap();
+}
+
+/// How often a replica answers a query before the last slot of its configuration, and behind it.
+fn answers_around_the_end() -> [usize; 2] {
+    let (mut bench, change) = to_change(&[0, 1, 2, 3]);
+    bench.connect(client(8));
     let digest = change.digest();
-    let proposes = ask(client(7), Petition::Propose(Arc::new(change)));
-    let proposes = ToReplica::Request(proposes).to_bytes();
-    bench.round(1, &[(client(7), proposes)]).unwrap();
+    propose(&mut bench, &change);
     let before = answers(&mut bench);
     for member in 0..4 {
         let (signing, life) = ([150 + member; 32], life());
         let possession = Signature([0; 64]);
         let ready = Ready { epoch: Epoch(0), change: digest, signing, life, possession };
-        let envelope = ask(ClientId([100 + member; 32]), Petition::Ready(ready));
+        let envelope = petition(ClientId([100 + member; 32]), &Petition::Ready(ready));
         let said = [&[EPOCHS][..], &Message::Admit(envelope).to_bytes()].concat();
         let said = [Bytes::from(said)].into_iter();
         bench.machine.on_peer(MemberId(member.into()), said, false);
@@ -372,6 +393,36 @@ fn a_replica_whose_configuration_is_over_answers_no_query() {
     assert_eq!(answers_around_the_end(), [1, 0]);
     let bug = Some("epochs.reads-behind-the-end");
     assert_eq!(mutant::with(bug, answers_around_the_end), [1, 1]);
+}
+
+#[test]
+fn state_is_for_members_and_for_machines_that_a_pending_change_names() {
+    let (mut bench, change) = to_change(&[0, 1, 2, 3, 4]);
+    let [member, joins, other] = [100, 104, 9].map(|key| ClientId([key; 32]));
+    let slot = Slot(77);
+    let question = transfer::Message::AskNodes { slot, since: None, below: true, places: vec![] };
+    let asks = |bench: &mut Bench, who: ClientId, times: usize| {
+        bench.connect(who);
+        bench.driver.to_clients.clear();
+        let question = (who, ToReplica::State(question.clone()).to_bytes());
+        bench.round(1, &vec![question; times]).unwrap();
+        let answer = transfer::Message::Gone { slot };
+        let told = bench.driver.to_clients.iter();
+        told.filter(|it| **it == (who, ToClient::State(answer.to_bytes()))).count()
+    };
+    let dropped = |bench: &Bench| bench.status().counters.transfer_dropped;
+    assert_eq!((asks(&mut bench, joins, 1), dropped(&bench)), (0, 1), "nobody has proposed it");
+    propose(&mut bench, &change);
+    assert_eq!(asks(&mut bench, joins, 1), 1);
+    for who in [member, other] {
+        assert_eq!(asks(&mut bench, who, 1), 0, "it does not join");
+    }
+    assert_eq!(asks(&mut bench, joins, 40), TRANSFER_CHUNKS_IN_FLIGHT, "in one round");
+    assert_eq!(dropped(&bench), 3 + 40 - TRANSFER_CHUNKS_IN_FLIGHT as u64);
+    bench.driver.hung_up.clear();
+    let answer = ToReplica::State(transfer::Message::Gone { slot }).to_bytes();
+    bench.round(1, &[(joins, answer)]).unwrap();
+    assert_eq!(bench.driver.hung_up.len(), 1, "it answers what nobody asked");
 }
 
 /// A member that was shown that it is left out.
@@ -425,7 +476,8 @@ fn a_replica_that_is_left_out_shows_others_so_and_answers_no_query() {
     assert!(take_told(&mut bench).contains(&(3, Message::Proofs(vec![link()]))));
     let asked = ToReplica::Standing { from: 0 }.to_bytes();
     bench.round(1, &[(client(8), asked)]).unwrap();
-    let standing = Standing { epoch: Epoch(1), links: vec![link()], pending: None };
+    let standing =
+        Standing { epoch: Epoch(1), links: vec![link()], pending: None, states: Vec::new() };
     let shown = (client(8), ToClient::Standing(standing.to_bytes()));
     assert!(bench.driver.to_clients.contains(&shown));
 }

@@ -4,14 +4,18 @@ use super::args::ReplicaArgs;
 use super::data_folder::{data_folder, usage};
 use super::listening::bind;
 use super::machines::read_card;
+use super::service;
 use pentarchy::KeyPair;
 use pentarchy::chain_file;
 use pentarchy::config::ClusterConfig;
 use pentarchy::following::Follower;
 use pentarchy::generate::SIGNING_FOLDER;
 use pentarchy::joining::{Joining, Progress};
+use pentarchy::learning::{self, Learned, Learner};
+use pentarchy::node::StartError;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
+use pentarchy_core::blobs::TempBlobs;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::Life;
 use pentarchy_crypto::secret_file::SecretFileError;
@@ -19,12 +23,16 @@ use pentarchy_crypto::signing_keys::SigningKeys;
 use pentarchy_trusted::DeviceIdentity;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 /// Between two looks how the group stands.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// Between two words on how far it has come with a state.
+const SAY: Duration = Duration::from_secs(2);
 
 /// Which replica of which group a machine is.
 pub struct Which {
@@ -32,6 +40,8 @@ pub struct Which {
     pub id: u16,
     /// Its port, if it was taken to see whether it can be.
     pub listener: Option<TcpListener>,
+    /// What it learned before it was a member, if it had to wait until it was one.
+    pub learned: Option<Learned>,
 }
 
 /// The group, and which replica of it this machine is. One that is to join waits until it is one;
@@ -42,7 +52,7 @@ pub fn as_which(
     stop: &Receiver<()>,
 ) -> Outcome<Option<Which>> {
     match args.id {
-        Some(id) => Ok(Some(Which { config, id, listener: None })),
+        Some(id) => Ok(Some(Which { config, id, listener: None, learned: None })),
         None => join(args, config, stop),
     }
 }
@@ -55,7 +65,7 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
         let present = Follower::new(config.clone(), keys.clone()).and_then(Follower::present);
         let present = present.map_err(usage)?;
         if present.membership().member(&keys.client_id()).is_some() {
-            return Ok(Some(Which { config, id, listener: None }));
+            return Ok(Some(Which { config, id, listener: None, learned: None }));
         }
         say(&format!("configuration {} has no place for this machine", present.number()));
         return Ok(None);
@@ -66,25 +76,42 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
     let signing = signing.map_err(|error| bad(&error))?;
     let life = life(&args.keys).map_err(|error| bad(&error))?;
     let config = config.follow_file(&chain_file::beside(&args.config))?;
-    let mut joining = Joining::new(config, keys, signing, life).map_err(usage)?;
-    let mut before = None;
+    let service = service::of(args)?;
+    let learner = Learner::new(service, spool(args, &config).map_err(usage)?);
+    let mut joining = Joining::new(config, keys, signing, life, learner).map_err(usage)?;
+    let (mut before, mut said) = (None, None::<Instant>);
     loop {
         let progress = joining.go_on().map_err(usage)?;
-        match &progress {
-            Progress::Member(config, ReplicaId(id)) => {
-                info!(configuration = config.number(), "the group has taken this machine");
-                let (config, id) = (ClusterConfig::clone(config), *id);
-                return Ok(Some(Which { config, id, listener }));
-            }
-            changed if before.as_ref() != Some(changed) => say_how_far(changed),
-            _ => {}
+        if let Progress::Member(config, ReplicaId(id)) = progress {
+            info!(configuration = config.number(), "the group has taken this machine");
+            let learned = Some(joining.into_learned());
+            return Ok(Some(Which { config: *config, id, listener, learned }));
         }
-        before = Some(progress);
-        match stop.recv_timeout(LOOK) {
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        let is_learning = matches!(progress, Progress::Learning(_));
+        let is_silent = is_learning && said.is_some_and(|at| at.elapsed() < SAY);
+        if before.as_ref() != Some(&progress) && !is_silent {
+            say_how_far(&progress);
+            (before, said) = (Some(progress), Some(Instant::now()));
+        }
+        // It has waited for what it fetches already.
+        if !is_learning {
+            joining.wait(LOOK).map_err(usage)?;
+        }
+        match stop.try_recv() {
+            Err(TryRecvError::Empty) => {}
+            Ok(()) | Err(TryRecvError::Disconnected) => return Ok(None),
         }
     }
+}
+
+/// Where the states that it fetches are put, if they are not to be in memory.
+fn spool(
+    args: &ReplicaArgs,
+    config: &ClusterConfig,
+) -> Result<Option<Arc<dyn TempBlobs>>, StartError> {
+    let Some(mut folder) = data_folder(args, config)? else { return Ok(None) };
+    let spool = folder.spool()?;
+    Ok(spool.map(|spool| -> Arc<dyn TempBlobs> { spool }))
 }
 
 /// The life of the device that a machine names when it is ready. If that is over, the group has to
@@ -107,6 +134,12 @@ fn say_how_far(progress: &Progress) {
             "no pending change names this machine; bring its card to the administrators: \
              pentarchy members add"
         ),
+        Progress::Learning(None) => {
+            info!("invited; waits until enough replicas keep the same state for it")
+        }
+        Progress::Learning(Some(learning::Progress { slot, percent, mib })) => {
+            info!(slot, percent, mib, "invited; fetches the group's state");
+        }
         Progress::Ready(number) => info!(configuration = number, "ready; the group may go on"),
         Progress::Refused(why) => warn!(why, "the group does not take this machine for ready"),
         Progress::Lacks(what) => {

@@ -9,7 +9,8 @@ use super::rescue::{Rescuer, Saving};
 use super::service;
 use pentarchy::config::{ClusterConfig, Durability};
 use pentarchy::data::{DATA_FOLDER, identity_of};
-use pentarchy::node::Trusted;
+use pentarchy::learning::Learned;
+use pentarchy::node::{Taken, Trusted};
 use pentarchy::{metrics, node};
 use pentarchy_console::descriptors;
 use pentarchy_console::failure::{Failure, Outcome};
@@ -49,9 +50,8 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
         let what = "--cold-state needs files: start it with --durability sync or async";
         return Err(Failure::Usage(what.to_owned()));
     }
-    let Some(Which { config, id, listener }) = joining::as_which(args, config, &stop)? else {
-        return Ok(());
-    };
+    let Some(which) = joining::as_which(args, config, &stop)? else { return Ok(()) };
+    let Which { config, id, listener, learned } = which;
     let addresses = node::addresses(&config).map_err(usage)?;
     let own = addresses
         .get(usize::from(id))
@@ -67,7 +67,11 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
         Trusted::Here(_) => None,
         Trusted::Apart(process) => Some(process.clone()),
     };
-    let service = service::new(args.service, args.data.as_ref().unwrap_or(&args.keys))?;
+    let (service, learned) = match learned {
+        Some(Learned { service, state }) => (service, state),
+        None => (service::of(args)?, None),
+    };
+    let taken = Taken { learned, ..taken };
     let replica = node::replica(&config, id, taken, addresses, listen, service);
     let mut replica = replica.map_err(usage)?;
     let switch = FaultSwitch::default();

@@ -3,6 +3,32 @@
 use crate::support::{Cluster, eventually, port_arguments, run, stderr, stdout, text};
 use serde_json::Value;
 
+/// Bytes of messages of this kind that a replica sent, or got.
+fn bytes(replica: &Value, kind: &str, way: &str) -> u64 {
+    replica["messages"][kind][way].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn a_machine_has_the_state_before_it_is_a_member() {
+    let cluster = Cluster::up(&[]);
+    let (value, writes) = ("x".repeat(100_000), 80);
+    for number in 0..writes {
+        assert_eq!(cluster.redis_cli(&["SET", &format!("key-{number}"), &value]), "OK");
+    }
+    command(&cluster, &["members", "add"]);
+    eventually("the new one is level", || cluster.status().1 == Some(0));
+    let status = cluster.status().0;
+    let replicas = status["replicas"].as_array().expect("a list");
+    let [old @ .., new] = &replicas[..] else { panic!("{status}") };
+    let learned: u64 = old.iter().map(|replica| bytes(replica, "state", "bytes_out")).sum();
+    // What came after the last checkpoint is not there yet.
+    assert!(learned > 4_000_000, "{learned} bytes");
+    let moved = bytes(new, "transfer", "bytes_in");
+    assert!(moved < 4_000_000 && moved < learned, "{moved} of {learned} bytes");
+    command(&cluster, &["break", "0", "--kill"]);
+    assert_eq!(cluster.redis_cli(&["GET", "key-7"]), value);
+}
+
 /// What `up` says of the processes that run, by their names.
 fn processes(cluster: &Cluster) -> Vec<String> {
     let told = std::fs::read(cluster.data.join("cluster.json")).expect("it runs");

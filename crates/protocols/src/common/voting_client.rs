@@ -299,7 +299,10 @@ impl VotingClient {
             }
             ToClient::Answer { number, result } => self.on_answer(from, number, result, out),
             ToClient::Busy { number } => self.on_busy(from, number),
-            ToClient::Status(_) | ToClient::Standing(_) | ToClient::Begun(_) => {}
+            ToClient::Status(_)
+            | ToClient::Standing(_)
+            | ToClient::Begun(_)
+            | ToClient::State(_) => {}
             ToClient::Events { oldest, first, events } => {
                 if let Some(inbox) = &mut self.inbox {
                     inbox.on_events(from, (oldest, first, events), out);

@@ -127,6 +127,7 @@ impl Cluster {
                 listen: Listen::Bound(listener),
                 epochs: Box::new(Following { me, tuning }),
                 service: Box::new(Whole::new(Tally::default())),
+                learned: None,
                 signer: ClientSigner::signature(keys.clone(), membership.group_domain()),
                 signing: SigningKeys::in_memory(keys.clone(), keys.clone(), None),
                 keys,

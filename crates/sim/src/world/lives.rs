@@ -52,6 +52,7 @@ impl<'a> World<'a> {
             life,
             membership,
             links,
+            learned: None,
             factory: &mut factory,
             counters: &mut OneDevice::all(&device, self.membership.lane.pillars),
             is_split: false,

@@ -262,6 +262,7 @@ fn describe_request(wire: &Bytes) -> String {
         Ok(ToReplica::Protocol(message)) => format!("Protocol, {} bytes", message.len()),
         Ok(ToReplica::Status) => "Status".to_owned(),
         Ok(ToReplica::Standing { from }) => format!("Standing from {from}"),
+        Ok(ToReplica::State(question)) => format!("State {}", question.slot()),
         Err(_) => format!("{} bytes that are malformed", wire.len()),
     }
 }

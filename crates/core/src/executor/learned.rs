@@ -1,0 +1,60 @@
+//! A service that has a state of the group before its replica is a member, and executes anything.
+
+use super::{Executor, OWN_SECTIONS};
+use crate::membership::Membership;
+use crate::service::Service;
+use crate::snapshot::Snapshot;
+use crate::tree::{Leaf, Tree};
+use crate::wire::Malformed;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+impl Executor {
+    /// Brings a service to a state of the group: from the state before, or from its initial one.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the state is another service's, or cannot be read. The service's state is
+    /// then a mixture and must not be used.
+    pub fn teach(
+        service: &mut dyn Service,
+        before: Option<&Snapshot>,
+        state: &Snapshot,
+    ) -> Result<(), Malformed> {
+        let initial = Tree::new(OWN_SECTIONS + service.sections());
+        if state.tree.sections() != initial.sections() {
+            return Err(Malformed);
+        }
+        let changes = state.tree.changes_since(before.map_or(&initial, |before| &before.tree));
+        let changes = changes.iter().filter_map(|(index, _)| index.checked_sub(OWN_SECTIONS));
+        let mut differing: Vec<u32> = changes.collect();
+        differing.extend(service.changed_sections());
+        differing.sort_unstable();
+        differing.dedup();
+        for index in differing {
+            let leaf = state.tree.section(OWN_SECTIONS + index);
+            let bytes = leaf.map_or(Some(Bytes::new()), Leaf::joined).ok_or(Malformed)?;
+            service.restore_section(index, &bytes)?;
+        }
+        service.changed_sections();
+        Ok(())
+    }
+
+    /// Like [`Self::new`], of a service that was [brought](Self::teach) to this state. Nothing may
+    /// be executed before a state is installed; then only those of the service's sections are
+    /// restored that differ from this one.
+    ///
+    /// # Panics
+    /// As there.
+    #[must_use]
+    pub fn taught(
+        membership: Arc<Membership>,
+        service: Box<dyn Service>,
+        state: &Snapshot,
+    ) -> Self {
+        let executor = Self::new(membership, service);
+        let own: Vec<_> = (0..OWN_SECTIONS).map(|index| (index, None)).collect();
+        Self { tree: state.tree.changed(&own, state.slot), ..executor }
+    }
+}
