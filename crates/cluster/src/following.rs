@@ -196,8 +196,8 @@ impl Follower {
         Ok(said)
     }
 
-    /// Waits until a replica says that the configuration has ended, and follows its proof; no longer
-    /// than so long.
+    /// Waits until a replica says that the configuration has ended, and follows its proof. Waits no
+    /// longer than so long.
     ///
     /// # Errors
     /// [`StartError`] as for [`Self::ask`].

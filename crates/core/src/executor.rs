@@ -17,7 +17,7 @@ use crate::request::Envelope;
 use crate::roster::{Ending, Roster};
 use crate::service::{Context, Event, Service};
 use crate::sessions::{Lookup, SESSION_SECTIONS, Sessions};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Held, Snapshot};
 use crate::tree::{self, Leaf, Tree};
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::boxed::Box;
@@ -132,7 +132,7 @@ impl Executor {
         Ok(Snapshot::new(slot, snapshot.tree.changed(&[(0, Some(header))], slot)))
     }
 
-    /// The agreed time of a state's last slot. None if it is no executor's state, or cannot be read.
+    /// The agreed time of a state's last slot. None if it is no executor's state, or unreadable.
     #[must_use]
     pub fn time_of(state: &Snapshot) -> Option<Millis> {
         let header = state.tree.section(0).and_then(Leaf::joined)?;
@@ -556,5 +556,14 @@ impl Executor {
         self.tree.clone_from(&snapshot.tree);
         self.changed_sections();
         Ok(())
+    }
+}
+
+impl Held for Executor {
+    fn snapshot(&self, slot: Slot) -> Option<&Snapshot> {
+        self.snapshot(slot)
+    }
+    fn latest(&self) -> Option<&Snapshot> {
+        self.latest()
     }
 }

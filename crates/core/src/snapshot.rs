@@ -22,3 +22,22 @@ impl Snapshot {
         Self { slot, digest: tree.digest(), tree }
     }
 }
+
+/// The states that somebody has.
+pub trait Held {
+    /// The state after this slot.
+    fn snapshot(&self, slot: Slot) -> Option<&Snapshot>;
+
+    /// The newest.
+    fn latest(&self) -> Option<&Snapshot>;
+}
+
+/// Of who executes nothing, and has one state at most.
+impl Held for Option<Snapshot> {
+    fn snapshot(&self, slot: Slot) -> Option<&Snapshot> {
+        self.as_ref().filter(|held| held.slot == slot)
+    }
+    fn latest(&self) -> Option<&Snapshot> {
+        self.as_ref()
+    }
+}

@@ -27,11 +27,10 @@ pub use message::{Message, Part};
 
 use crate::blobs::TempBlobs;
 use crate::digest::Digest;
-use crate::executor::Executor;
 use crate::ids::{MemberId, Millis, Slot};
 use crate::limits::{TRANSFER_CHUNKS_IN_FLIGHT, TRANSFER_NODES_MAX, TRANSFER_PIN_MILLIS};
 use crate::mutant;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Held, Snapshot};
 use crate::tree::Place;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -59,34 +58,6 @@ const PIN_MS: u64 = 2_000;
 /// Times that [`SKIP_MS`] is doubled at most: no source is left alone for longer than 16 seconds.
 const SKIP_DOUBLINGS_MAX: u32 = 5;
 
-/// The states that are here.
-pub trait Held {
-    /// The state after this slot.
-    fn snapshot(&self, slot: Slot) -> Option<&Snapshot>;
-
-    /// The newest.
-    fn latest(&self) -> Option<&Snapshot>;
-}
-
-impl Held for Executor {
-    fn snapshot(&self, slot: Slot) -> Option<&Snapshot> {
-        self.snapshot(slot)
-    }
-    fn latest(&self) -> Option<&Snapshot> {
-        self.latest()
-    }
-}
-
-/// Of who executes nothing, and holds one state at most.
-impl Held for Option<Snapshot> {
-    fn snapshot(&self, slot: Slot) -> Option<&Snapshot> {
-        self.as_ref().filter(|held| held.slot == slot)
-    }
-    fn latest(&self) -> Option<&Snapshot> {
-        self.as_ref()
-    }
-}
-
 /// What the host is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -97,8 +68,8 @@ pub enum Step {
         /// What it says.
         message: Message,
     },
-    /// This is the state that was wanted. A replica gives it to [`Executor::install`], then tells
-    /// the core.
+    /// This is the state that was wanted: a replica's executor is to install it, then its core is
+    /// told.
     Install(Snapshot),
 }
 

@@ -68,6 +68,7 @@ pub mod fault;
 mod halt;
 pub mod histogram;
 mod inbound;
+mod learnable;
 mod learners;
 mod leaving;
 mod limits;

@@ -9,7 +9,7 @@ use crate::epochs::{EpochManager, SaidReady};
 use crate::fault::Fault;
 use crate::halt::Halt;
 use crate::inbound::Inbound;
-use crate::learners::KeptForLearners;
+use crate::learnable::KeptForLearners;
 use crate::limits::HostLimits;
 use crate::meter::Meter;
 use crate::others::Others;

@@ -12,6 +12,7 @@ use pentarchy_core::counter::{Instance, Memory, Usig};
 use pentarchy_core::ids::MemberId;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::protocol::Timeouts;
+use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::transfer::Transfer;
 use pentarchy_crypto::authenticator::Authenticator;
 use pentarchy_crypto::request_auth::ClientSigner;
@@ -66,11 +67,7 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
         is_split,
     };
     let mut begun = beginning.begin(service, kept)?;
-    let mut transfer = Transfer::new(me);
-    if let Some(state) = learned {
-        info!(slot = %state.slot, "has learned a state of the group before it was a member");
-        transfer.learned(state);
-    }
+    let mut transfer = transfer_from(me, learned);
     let start = |spool| Spooling::start(spool, &mut begun.executor, &mut transfer);
     let spooling = spool.map(start);
     let (signing, timeouts) = (config.signing, config.timeouts);
@@ -109,6 +106,15 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
         limits,
     });
     Ok(Assembled { driver: SocketDriver::new(network, timeouts), machine, pillars })
+}
+
+fn transfer_from(me: MemberId, learned: Option<Snapshot>) -> Transfer {
+    let mut transfer = Transfer::new(me);
+    if let Some(state) = learned {
+        info!(slot = %state.slot, "has learned a state of the group before it was a member");
+        transfer.learned(state);
+    }
+    transfer
 }
 
 fn sealer(signer: ClientSigner) -> Sealer {

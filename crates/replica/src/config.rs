@@ -55,8 +55,8 @@ pub struct ReplicaConfig {
     pub epochs: Box<dyn EpochFactory>,
     /// What is replicated, in its initial state or in the one that was learned.
     pub service: Box<dyn Service>,
-    /// The state to which the service was [brought](pentarchy_core::executor::Executor::teach) before this machine was a
-    /// member, if it was.
+    /// The state to which [`Executor::teach`](pentarchy_core::executor::Executor::teach) brought
+    /// the service before this machine was a member, if it did.
     pub learned: Option<Snapshot>,
     /// This replica's identity key; the membership names its public half.
     pub keys: KeyPair,

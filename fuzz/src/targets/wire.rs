@@ -114,6 +114,9 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds.push(of(1, &ToReplica::Status.to_bytes()));
     let query = ToReplica::Query { number: 7, operation: Bytes::from_static(b"get a") };
     seeds.push(of(1, &query.to_bytes()));
+    let gone = transfer::Message::Gone { slot: Slot(4) };
+    seeds.push(of(1, &ToReplica::State(gone.clone()).to_bytes()));
+    seeds.push(of(2, &ToClient::State(gone.to_bytes()).to_bytes()));
     let outcomes = [Outcome::Done(Bytes::from_static(b"x")), Outcome::Forgotten, Outcome::Refused];
     let replies = (1..).zip(outcomes).map(|(number, outcome)| Reply { number, outcome }).collect();
     let view = pentarchy_core::ids::View(1);
@@ -130,7 +133,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     ] {
         seeds.push(of(2, &message.to_bytes()));
     }
-    seeds.push(of(3, &transfer::Message::Gone { slot: Slot(4) }.to_bytes()));
+    seeds.push(of(3, &gone.to_bytes()));
     seeds.push(of(9, &[0, 1, 0]));
     seeds.push(of(9, &[1; 33]));
     seeds.extend(epochs_seeds().iter().map(|bytes| of(10, bytes)));
@@ -185,7 +188,7 @@ fn petitions() -> [Petition; 4] {
 }
 
 /// What replicas say about the end of an epoch.
-/// With a link, and a change that is pending.
+/// With a link, a change that is pending, and states for who joins with it.
 fn standing() -> Standing {
     let Ok(Message::Proofs(links)) = Message::from_bytes(&epochs_seeds()[2]) else {
         unreachable!("the third seed has proofs")
@@ -194,7 +197,8 @@ fn standing() -> Standing {
         Petition::Propose(change) => Some(change),
         _ => None,
     });
-    Standing { epoch: Epoch(1), links, pending }
+    let states = vec![Base::default(), Base { slot: Slot(64), state: Digest([6; 32]) }];
+    Standing { epoch: Epoch(1), links, pending, states }
 }
 
 fn epochs_seeds() -> Vec<Bytes> {

@@ -1,11 +1,13 @@
-//! Where a replica that is run in the foreground keeps what it says.
+//! Where a replica that is run in the foreground keeps what it says, and what it replicates.
 
 use super::args::{DiskChoice, ReplicaArgs};
+use super::service;
+use pentarchy::Service;
 use pentarchy::config::{ClusterConfig, Durability};
 use pentarchy::data::{DATA_FOLDER, DataFolder};
 use pentarchy::node;
 use pentarchy_console::complain;
-use pentarchy_console::failure::Failure;
+use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_storage::forgetful::Forgetful;
 use pentarchy_storage::quota::Quota;
 
@@ -44,6 +46,11 @@ pub fn data_folder(
         })
     });
     Ok(Some(folder?))
+}
+
+/// The service of this replica, in its first state.
+pub fn first_service(args: &ReplicaArgs) -> Outcome<Box<dyn Service>> {
+    service::new(args.service, args.data.as_ref().unwrap_or(&args.keys))
 }
 
 /// What a replica cannot be started with is for whoever starts it to mend.

@@ -1,10 +1,9 @@
 //! `replica --join`: waits until the group takes a machine for its member.
 
 use super::args::ReplicaArgs;
-use super::data_folder::{data_folder, usage};
+use super::data_folder::{data_folder, first_service, usage};
 use super::listening::bind;
 use super::machines::read_card;
-use super::service;
 use pentarchy::KeyPair;
 use pentarchy::chain_file;
 use pentarchy::config::ClusterConfig;
@@ -76,8 +75,8 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
     let signing = signing.map_err(|error| bad(&error))?;
     let life = life(&args.keys).map_err(|error| bad(&error))?;
     let config = config.follow_file(&chain_file::beside(&args.config))?;
-    let service = service::of(args)?;
-    let learner = Learner::new(service, spool(args, &config).map_err(usage)?);
+    let spool = spool(args, &config).map_err(usage)?;
+    let learner = Learner::new(first_service(args)?, spool);
     let mut joining = Joining::new(config, keys, signing, life, learner).map_err(usage)?;
     let (mut before, mut said) = (None, None::<Instant>);
     loop {

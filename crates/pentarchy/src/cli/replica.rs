@@ -1,12 +1,11 @@
 //! `replica`: one replica in the foreground.
 
 use super::args::ReplicaArgs;
-use super::data_folder::{data_folder, durability, usage};
+use super::data_folder::{data_folder, durability, first_service, usage};
 use super::faults::warn_of_door;
 use super::joining::{self, Which};
 use super::listening::{bind, bind_metrics, no_metrics};
 use super::rescue::{Rescuer, Saving};
-use super::service;
 use pentarchy::config::{ClusterConfig, Durability};
 use pentarchy::data::{DATA_FOLDER, identity_of};
 use pentarchy::learning::Learned;
@@ -67,10 +66,8 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
         Trusted::Here(_) => None,
         Trusted::Apart(process) => Some(process.clone()),
     };
-    let (service, learned) = match learned {
-        Some(Learned { service, state }) => (service, state),
-        None => (service::of(args)?, None),
-    };
+    let anew = || first_service(args).map(|service| Learned { service, state: None });
+    let Learned { service, state: learned } = learned.map_or_else(anew, Ok)?;
     let taken = Taken { learned, ..taken };
     let replica = node::replica(&config, id, taken, addresses, listen, service);
     let mut replica = replica.map_err(usage)?;

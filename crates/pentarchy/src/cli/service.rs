@@ -1,6 +1,5 @@
 //! What a replica replicates.
 
-use super::args::ReplicaArgs;
 use clap::ValueEnum;
 use pentarchy::Service;
 use pentarchy::services::kv::{Kv, STATE_BYTES_DEFAULT};
@@ -18,11 +17,6 @@ pub enum ReplicatedChoice {
     Null,
     /// Bytes under keys in order, on disk: the state may be larger than memory
     Store,
-}
-
-/// That of a replica, in its first state.
-pub fn of(args: &ReplicaArgs) -> Outcome<Box<dyn Service>> {
-    new(args.service, args.data.as_ref().unwrap_or(&args.keys))
 }
 
 /// A service in its first state; what it needs on disk is in `folder`.
