@@ -94,7 +94,8 @@ pub struct FailoverArgs {
 /// `bench changes`.
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy bench changes --runs 10 --json changes.json\n\n\
-    Each run changes nothing, then the keys of all members, then a member, under load.\n\
+    Under load, each run changes nothing; gives all members new keys; has a machine join, a\n\
+    member leave, a machine take a member's place; switches the protocol and back.\n\
     Exit code 1 if an increment was lost or counted twice, or a client got no answer.")]
 pub struct ChangesArgs {
     #[command(flatten)]
@@ -105,6 +106,10 @@ pub struct ChangesArgs {
     /// What outlives a replica's process
     #[arg(long, value_enum, default_value = "memory", value_name = "WHAT")]
     pub durability: DurabilityChoice,
+    /// MiB of state that the group has before, in values of 4 KiB
+    #[arg(long, default_value_t = 0, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(..=16384))]
+    pub state_mib: u64,
     /// Seconds, at least 1, for which each run looks on after a change
     #[arg(long, default_value = "2", value_name = "S", value_parser = parse_watch)]
     pub watch: Duration,

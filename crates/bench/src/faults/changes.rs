@@ -3,6 +3,7 @@
 use super::args::ChangesArgs;
 use super::changing::ChangingGroup;
 use super::count::{Counters, Load, Verdict};
+use super::fill::fill;
 use super::record::Record;
 use super::{await_answers, check_writable, millis, write_json};
 use crate::interrupt::Interrupt;
@@ -17,6 +18,12 @@ use std::time::Duration;
 /// Load before each change.
 const SETTLE: Duration = Duration::from_millis(500);
 
+/// Machines that join in a run.
+const JOINS: usize = 2;
+
+/// Bytes of a value that is written before.
+const VALUE_BYTES: usize = 4096;
+
 /// What changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -25,6 +32,10 @@ enum Kind {
     Nothing,
     /// Each member signs by a new key.
     Refresh,
+    /// A machine joins.
+    Add,
+    /// A member leaves.
+    Remove,
     /// A new machine takes a member's place.
     Replace,
     /// The group orders by another protocol.
@@ -34,13 +45,22 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 5] =
-        [Self::Nothing, Self::Refresh, Self::Replace, Self::Switch, Self::SwitchBack];
+    const ALL: [Self; 7] = [
+        Self::Nothing,
+        Self::Refresh,
+        Self::Add,
+        Self::Remove,
+        Self::Replace,
+        Self::Switch,
+        Self::SwitchBack,
+    ];
 
     const fn words(self) -> &'static str {
         match self {
             Self::Nothing => "nothing changes",
             Self::Refresh => "members get new keys",
+            Self::Add => "a machine joins",
+            Self::Remove => "a member leaves",
             Self::Replace => "a new machine takes a member's place",
             Self::Switch => "the group switches to another protocol",
             Self::SwitchBack => "the group switches back",
@@ -56,6 +76,10 @@ struct Run {
     gap_ms: f64,
     /// From the proposal until the group was so, if anything was proposed.
     took_ms: Option<f64>,
+    /// Operations in a second before, ...
+    before_ops: f64,
+    /// ... and meanwhile, if anything was proposed.
+    meanwhile_ops: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -71,6 +95,8 @@ struct Changes {
     f: usize,
     clients: usize,
     outstanding: usize,
+    /// What the group stored before.
+    state_mib: u64,
     #[serde(flatten)]
     seen: Seen,
     verdict: Verdict,
@@ -82,7 +108,9 @@ pub fn run(args: &ChangesArgs, interrupt: &Interrupt) -> Outcome {
     check_writable([args.json.as_deref(), None])?;
     let machine = Machine::here();
     let load = Load { clients: args.load.clients, outstanding: args.load.outstanding, counters: 1 };
-    let mut group = ChangingGroup::start(&args.group, args.durability.into(), args.runs)?;
+    let joins = JOINS * args.runs;
+    let mut group = ChangingGroup::start(&args.group, args.durability.into(), joins)?;
+    fill(&group.config, args.state_mib * (1 << 20) / VALUE_BYTES as u64, VALUE_BYTES)?;
     let counters = Counters::start(&group.config, load)?;
     let mut seen = Seen { switched_to: None, runs: Vec::new() };
     let result = change_often(args, &mut group, &counters.record, &mut seen, interrupt);
@@ -92,6 +120,7 @@ pub fn run(args: &ChangesArgs, interrupt: &Interrupt) -> Outcome {
         f: args.group.f,
         clients: load.clients,
         outstanding: load.outstanding,
+        state_mib: args.state_mib,
         complete: result.is_ok(),
         seen,
         verdict: verdict.as_ref().cloned().unwrap_or_default(),
@@ -117,6 +146,8 @@ fn change_often(
             let change = match kind {
                 Kind::Nothing => None,
                 Kind::Refresh => Some(group.refreshed()?),
+                Kind::Add => Some(group.joined()?),
+                Kind::Remove => Some(group.left()?),
                 Kind::Replace => Some(group.replaced()?),
                 Kind::Switch | Kind::SwitchBack => group.switched()?,
             };
@@ -126,17 +157,38 @@ fn change_often(
             if kind != Kind::Nothing && change.is_none() {
                 continue;
             }
+            await_answers(record, interrupt)?;
+            let settling = Counted::since(record);
             interrupt.sleep(SETTLE)?;
+            let before_ops = settling.rate(record);
             await_answers(record, interrupt)?;
             record.watch();
+            let changing = Counted::since(record);
             let took = change.map(|change| group.make(change, interrupt)).transpose()?;
+            let meanwhile_ops = took.map(|_| changing.rate(record));
             interrupt.sleep(args.watch)?;
             await_answers(record, interrupt)?;
-            let gap_ms = millis(record.longest_gap());
-            seen.runs.push(Run { kind, gap_ms, took_ms: took.map(millis) });
+            let (gap_ms, took_ms) = (millis(record.longest_gap()), took.map(millis));
+            seen.runs.push(Run { kind, gap_ms, took_ms, before_ops, meanwhile_ops });
         }
     }
     Ok(())
+}
+
+/// What was completed when, to compare with later.
+struct Counted(Duration, u64);
+
+impl Counted {
+    fn since(record: &Record) -> Self {
+        Self(record.now(), record.total())
+    }
+
+    /// Operations in a second since then.
+    fn rate(&self, record: &Record) -> f64 {
+        let Self(then, before) = self;
+        let seconds = record.now().saturating_sub(*then).as_secs_f64();
+        (record.total() - before) as f64 / seconds.max(f64::MIN_POSITIVE)
+    }
 }
 
 fn conclude(report: &Changes) {
@@ -146,8 +198,11 @@ fn conclude(report: &Changes) {
         let of_kind = || seen.runs.iter().filter(move |run| run.kind == kind);
         let Some(gap) = Spread::of(of_kind().map(|run| run.gap_ms)) else { continue };
         let took = Spread::of(of_kind().filter_map(|run| run.took_ms));
+        let share = |run: &Run| Some(run.meanwhile_ops? / run.before_ops);
+        let share = Spread::of(of_kind().filter_map(share)).map_or(0.0, |share| share.median);
         let took = took.map_or_else(String::new, |took| {
-            format!("; until the group was so: median {:.0} ms", took.median)
+            let median = took.median;
+            format!("; until the group was so: median {median:.0} ms, with {share:.2} of the load")
         });
         say(&format!(
             "{} ({} runs): nobody was answered for at most: median {:.0} ms, worst {:.0} ms{took}",

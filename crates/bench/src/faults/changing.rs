@@ -16,6 +16,7 @@ use pentarchy_console::folder::Part;
 use pentarchy_console::options::GroupArgs;
 use pentarchy_console::supervisor::{Supervisor, last_line, take_ports};
 use pentarchy_core::change::{Change, Shown};
+use pentarchy_core::ids::MemberId;
 use pentarchy_io::ports::Taken;
 use pentarchy_protocols::Descriptor;
 use std::fmt::Display;
@@ -27,7 +28,7 @@ use tempfile::TempDir;
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// How long a change may take.
-const CHANGE_LIMIT: Duration = Duration::from_secs(60);
+const CHANGE_LIMIT: Duration = Duration::from_secs(300);
 
 /// After this an administrator's change is void.
 const EXPIRES: Duration = Duration::from_secs(600);
@@ -155,19 +156,41 @@ impl ChangingGroup {
     /// The change after which a new machine has the place of the member that has been one for
     /// longest. Starts that machine.
     pub fn replaced(&mut self) -> Outcome<Prepared> {
+        let oldest = self.oldest()?;
+        self.with_new_machine(oldest.as_slice())
+    }
+
+    /// The change after which a new machine is a member, too. Starts that machine.
+    pub fn joined(&mut self) -> Outcome<Prepared> {
+        self.with_new_machine(&[])
+    }
+
+    /// The change after which the member is none any more that has been one for longest.
+    pub fn left(&self) -> Outcome<Prepared> {
+        let oldest = self.oldest()?;
+        self.altered(&Alteration { leaves: oldest.as_slice(), ..Alteration::default() })
+    }
+
+    fn oldest(&self) -> Outcome<Option<MemberId>> {
+        Ok(self.show()?.configuration.members.iter().map(|member| member.id).min())
+    }
+
+    fn altered(&self, wanted: &Alteration<'_>) -> Outcome<Prepared> {
+        let change = alter(&self.show()?, wanted, &self.terms());
+        Ok(Prepared(change.map_err(|error| Failure::Internal(error.to_string()))?))
+    }
+
+    fn with_new_machine(&mut self, leaves: &[MemberId]) -> Outcome<Prepared> {
         let new = NewMember::generate(&self.next_address()?)
             .map_err(|error| Failure::Internal(error.to_string()))?;
-        let shown = self.show()?;
-        let oldest = shown.configuration.members.iter().map(|member| member.id).min();
-        let (joins, leaves) = ([new.card().clone()], oldest.as_slice());
-        let wanted = Alteration { joins: &joins, leaves, ..Alteration::default() };
-        let change = alter(&shown, &wanted, &self.terms());
-        let change = change.map_err(|error| Failure::Internal(error.to_string()))?;
+        let joins = [new.card().clone()];
+        let change =
+            self.altered(&Alteration { joins: &joins, leaves, ..Alteration::default() })?;
         let keys = self.folder.path().join(format!("machine-{}", self.started));
         new.write(&keys)?;
         self.write_where_it_is()?;
         self.start_replica(&keys, &["--join"])?;
-        Ok(Prepared(change))
+        Ok(change)
     }
 
     /// Writes beside `cluster.toml` how the group has changed. A machine that joins would not find

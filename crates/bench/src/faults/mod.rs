@@ -7,6 +7,7 @@
 //! | [`args`] | options |
 //! | [`failover`], [`timeline`], [`recovery`], [`soak`], [`changes`] | the commands, each a file |
 //! | [`cluster`], [`changing`] | the cluster that is broken, and the group that changes |
+//! | [`fill`] | what the group stores before |
 //! | [`count`], [`record`] | clients that count and check the count; when what was completed |
 //! | [`slope`] | a straight line through samples |
 //! | [`pauses`] | replicas that are frozen and go on at random |
@@ -17,6 +18,7 @@ mod changing;
 mod cluster;
 mod count;
 mod failover;
+mod fill;
 mod pauses;
 mod record;
 mod recovery;

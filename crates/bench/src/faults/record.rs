@@ -60,6 +60,11 @@ impl Record {
         state.add(now, count);
     }
 
+    /// All that was completed.
+    pub fn total(&self) -> u64 {
+        self.state().buckets.iter().sum()
+    }
+
     /// Begins to look for the longest time without a completion anew. What is waited for already
     /// counts from the last completion.
     pub fn watch(&self) {

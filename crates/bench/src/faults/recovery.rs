@@ -4,31 +4,23 @@
 use super::args::{PrimaryFault, RecoveryArgs};
 use super::cluster::Cluster;
 use super::count::{Counters, Load, Verdict};
+use super::fill::fill;
 use super::record::Record;
 use super::{check_writable, millis, write_json};
 use crate::disk::DiskReport;
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::stats::{Spread, mebibytes};
-use pentarchy_cluster::config::{ClusterConfig, Durability};
-use pentarchy_cluster::{KeyPair, Pending, node};
-use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_cluster::config::Durability;
+use pentarchy_console::failure::Outcome;
 use pentarchy_console::progress;
 use pentarchy_console::status::report::ReplicaReport;
 use pentarchy_console::{say, table};
-use pentarchy_services::kv::Command;
 use serde::Serialize;
-use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Bytes of a value that is written before.
 const VALUE_BYTES: usize = 100;
-
-/// How many of those are under way at a time.
-const FILLING_MAX: usize = 1024;
-
-/// For one of them.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long the group is watched before a replica leaves.
 const BEFORE: Duration = Duration::from_secs(3);
@@ -94,7 +86,7 @@ pub fn run(args: &RecoveryArgs, interrupt: &Interrupt) -> Outcome {
     let mut measured = Ok(());
     for keys in &args.keys {
         let cluster = Cluster::start(&args.group, durability)?;
-        fill(&cluster.config, *keys)?;
+        fill(&cluster.config, *keys, VALUE_BYTES)?;
         let counters = Counters::start(&cluster.config, load)?;
         measured = away_often(args, *keys, &cluster, &counters.record, interrupt, &mut runs);
         verdict = counters.finish().map(|verdict| sum.add(&verdict));
@@ -119,31 +111,6 @@ pub fn run(args: &RecoveryArgs, interrupt: &Interrupt) -> Outcome {
     write_json(args.json.as_deref(), machine, &report)?;
     verdict?.check()?;
     measured
-}
-
-/// Writes so many keys.
-fn fill(config: &ClusterConfig, keys: u64) -> Outcome {
-    let client = node::connect(config, KeyPair::generate())
-        .map_err(|error| Failure::Internal(format!("cannot connect: {error}")))?;
-    let value = "x".repeat(VALUE_BYTES);
-    let mut waiting = VecDeque::new();
-    for number in 0..keys {
-        let words = Command::new(&["SET", &format!("key-{number}"), &value]);
-        waiting.push_back(client.submit(words.to_operation()));
-        if waiting.len() >= FILLING_MAX {
-            wait(waiting.pop_front())?;
-        }
-    }
-    while !waiting.is_empty() {
-        wait(waiting.pop_front())?;
-    }
-    Ok(())
-}
-
-fn wait(pending: Option<Pending>) -> Outcome {
-    let Some(pending) = pending else { return Ok(()) };
-    let written = pending.wait_timeout(PATIENCE).map(drop);
-    written.map_err(|error| Failure::Unwell(format!("a key was not written: {error}")))
 }
 
 fn away_often(
