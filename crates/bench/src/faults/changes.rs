@@ -18,6 +18,9 @@ use std::time::Duration;
 /// Load before each change.
 const SETTLE: Duration = Duration::from_millis(500);
 
+/// Milliseconds that a change has to take until its share of the load is told.
+const LONG_MS: f64 = 1_000.0;
+
 /// Machines that join in a run.
 const JOINS: usize = 2;
 
@@ -80,6 +83,14 @@ struct Run {
     before_ops: f64,
     /// ... and meanwhile, if anything was proposed.
     meanwhile_ops: Option<f64>,
+}
+
+impl Run {
+    /// What part of the load the group bore meanwhile, if the change took long enough to tell.
+    fn share(&self) -> Option<f64> {
+        let is_long = self.took_ms.is_some_and(|took| took >= LONG_MS);
+        self.meanwhile_ops.filter(|_| is_long).map(|ops| ops / self.before_ops)
+    }
 }
 
 #[derive(Serialize)]
@@ -195,26 +206,32 @@ fn conclude(report: &Changes) {
     let Changes { protocol, f, clients, outstanding, seen, verdict, .. } = report;
     say(&format!("{protocol}, f = {f}, {clients} clients with {outstanding} operations each"));
     for kind in Kind::ALL {
-        let of_kind = || seen.runs.iter().filter(move |run| run.kind == kind);
-        let Some(gap) = Spread::of(of_kind().map(|run| run.gap_ms)) else { continue };
-        let took = Spread::of(of_kind().filter_map(|run| run.took_ms));
-        let share = |run: &Run| Some(run.meanwhile_ops? / run.before_ops);
-        let share = Spread::of(of_kind().filter_map(share)).map_or(0.0, |share| share.median);
-        let took = took.map_or_else(String::new, |took| {
-            let median = took.median;
-            format!("; until the group was so: median {median:.0} ms, with {share:.2} of the load")
-        });
-        say(&format!(
-            "{} ({} runs): nobody was answered for at most: median {:.0} ms, worst {:.0} ms{took}",
-            kind.words(),
-            of_kind().count(),
-            gap.median,
-            gap.max,
-        ));
+        let runs: Vec<Run> = seen.runs.iter().filter(|run| run.kind == kind).copied().collect();
+        if let Some(sentence) = sentence(kind, &runs) {
+            say(&sentence);
+        }
     }
     match &seen.switched_to {
         Some(other) => say(&format!("the other protocol is {other}")),
         None => say("there is no other protocol to which these members can switch"),
     }
     say(&verdict.sentence());
+}
+
+/// What changes of one kind cost.
+fn sentence(kind: Kind, runs: &[Run]) -> Option<String> {
+    let gap = Spread::of(runs.iter().map(|run| run.gap_ms))?;
+    let (words, count, Spread { median, max, .. }) = (kind.words(), runs.len(), gap);
+    let took = Spread::of(runs.iter().filter_map(|run| run.took_ms));
+    let took = took.map_or_else(String::new, |took| {
+        format!("; until the group was so: median {:.0} ms", took.median)
+    });
+    let share = Spread::of(runs.iter().filter_map(Run::share));
+    let share = share.map_or_else(String::new, |Spread { median, min, max, .. }| {
+        format!(", with {median:.2} [{min:.2} .. {max:.2}] of the load")
+    });
+    Some(format!(
+        "{words} ({count} runs): nobody was answered for at most: median {median:.0} ms, worst \
+         {max:.0} ms{took}{share}"
+    ))
 }
