@@ -209,16 +209,17 @@ impl Client {
         self.0.inbox.ask(replica, Question::Standing(from), done);
     }
 
-    /// The same, when the replica says that the configuration of this number has ended, which it
-    /// does unasked.
+    /// Puts the replica's word on how the configuration of this number ended into `completions`,
+    /// with the replica's number, when it says that unasked.
     pub fn end(&self, replica: ReplicaId, number: u64, completions: &Arc<Completions>) {
         let done = Completion::queue(completions, replica.0.into());
         self.0.inbox.ask(replica, Question::End(number), done);
     }
 
     /// Asks a replica for a part of its state, which it gives to machines that are to become
-    /// members alone. An answer, if there is one, is an encoded [`transfer::Message`]; it goes to
-    /// `completions`, with the replica's number. So do all that come later, to earlier questions.
+    /// members alone. The answer, if the replica sends one, is an encoded [`transfer::Message`].
+    /// All answers from now on go to `completions`, also those to earlier questions, with the
+    /// replica's number.
     pub fn fetch(
         &self,
         replica: ReplicaId,

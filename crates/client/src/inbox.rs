@@ -6,6 +6,7 @@ use crate::error::RequestError;
 use crate::judging::Tally;
 use bytes::Bytes;
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::limits::REPLICAS_MAX;
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::transfer;
 use pentarchy_io::poll::Waker;
@@ -13,8 +14,8 @@ use std::mem::{replace, swap, take};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Questions to single replicas that may wait at a time.
-const QUESTIONS_MAX: usize = 64;
+/// Questions to single replicas that may wait at a time: of each kind, and one more, to each.
+const QUESTIONS_MAX: usize = 4 * REPLICAS_MAX;
 
 /// What a replica says of itself, and not of what was ordered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,7 +185,7 @@ impl Inbox {
         }
     }
 
-    /// Hands over what nobody waits for here.
+    /// Hands over a command that takes no room among the operations and questions.
     pub fn hand_over(&self, command: Command) {
         let mut state = lock(&self.state);
         if !state.closed && !state.overtaken {

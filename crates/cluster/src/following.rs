@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 /// How long replicas may take to say how the group stands.
 const LIMIT: Duration = Duration::from_millis(500);
 
-/// How much longer others may take once a replica has shown how the configuration ended, or all but
-/// `f` have answered.
+/// How much longer others may take once a replica has shown how the configuration ended, or enough
+/// was said.
 const BRIEF: Duration = Duration::from_millis(50);
 
 /// Why proofs do not lead on.
@@ -162,15 +162,15 @@ impl Follower {
     }
 
     /// Asks all replicas how the group stands, and follows it as far as their proofs lead. Gives
-    /// what else they say, if the group is where it was. Waits for half a second at most.
+    /// what else they say, if the group is where it was. Waits for half a second at most, and no
+    /// more than a moment once what they have said is enough.
     ///
     /// # Errors
     /// [`StartError`] if the members of a later configuration cannot be connected to.
-    pub fn ask(&mut self) -> Result<Said, StartError> {
+    pub fn ask(&mut self, is_enough: impl Fn(&Said) -> bool) -> Result<Said, StartError> {
         let mut deadline = Instant::now() + LIMIT;
         let (number, completions) = (self.config.number(), Completions::new());
-        let (mut waiting, quorum) = (self.ids().collect::<ReplicaSet>(), self.ids().len());
-        let quorum = quorum.saturating_sub(self.config.f);
+        let mut waiting: ReplicaSet = self.ids().collect();
         waiting.iter().for_each(|id| self.client.standing(id, number, &completions));
         let (mut said, mut furthest) = (Said::new(), None::<ClusterConfig>);
         while !waiting.is_empty() && Instant::now() < deadline {
@@ -184,7 +184,7 @@ impl Follower {
                 furthest = led.filter(|led| led.number() > known).or(furthest);
             }
             // Machines that have died must not hold it up.
-            if furthest.is_some() || said.len() >= quorum {
+            if furthest.is_some() || is_enough(&said) {
                 deadline = deadline.min(Instant::now() + BRIEF);
             }
         }
@@ -221,7 +221,7 @@ impl Follower {
         Ok(())
     }
 
-    fn ids(&self) -> impl ExactSizeIterator<Item = ReplicaId> + use<> {
+    fn ids(&self) -> impl Iterator<Item = ReplicaId> + use<> {
         (0..self.config.replicas.len() as u16).map(ReplicaId)
     }
 
@@ -233,7 +233,7 @@ impl Follower {
     pub fn catch_up(&mut self) -> Result<Said, StartError> {
         loop {
             let number = self.config.number();
-            let said = self.ask()?;
+            let said = self.ask(|_| false)?;
             if self.config.number() == number {
                 return Ok(said);
             }

@@ -51,8 +51,14 @@ pub enum Progress {
     Member(Box<ClusterConfig>, ReplicaId),
 }
 
-/// For how long it fetches before it looks again how the group stands.
+/// For how long it fetches at a time, ...
 const SLICE: Duration = Duration::from_millis(250);
+
+/// ... and once it is ready, when the group may begin at any moment.
+const SHORT_SLICE: Duration = Duration::from_millis(50);
+
+/// For how long it fetches without asking how the group stands.
+const FETCH: Duration = Duration::from_secs(2);
 
 /// A machine that is to become a member.
 pub struct Joining {
@@ -63,6 +69,8 @@ pub struct Joining {
     signing: SharedSigningKeys,
     life: Life,
     learner: Learner,
+    /// When the group last said how it stands.
+    heard: Option<Instant>,
     /// For which change it said that it is ready, in which epoch, and when.
     said: Option<(Digest, Epoch, Instant)>,
 }
@@ -82,7 +90,7 @@ impl Joining {
     ) -> Result<Self, StartError> {
         let first = config.number();
         let follower = Follower::new(config, keys.clone())?;
-        Ok(Self { follower, first, keys, signing, life, learner, said: None })
+        Ok(Self { follower, first, keys, signing, life, learner, heard: None, said: None })
     }
 
     /// Waits for so long, but no longer than until the group has begun with another configuration.
@@ -93,9 +101,9 @@ impl Joining {
         self.follower.wait(limit)
     }
 
-    /// What it has learned, for the replica that it is now.
+    /// What it has learned, for the replica that it is now; none if it could not.
     #[must_use]
-    pub fn into_learned(self) -> Learned {
+    pub fn into_learned(self) -> Option<Learned> {
         self.learner.into_learned()
     }
 
@@ -108,7 +116,11 @@ impl Joining {
         if let Some(member) = self.as_member().filter(|_| self.has_followed()) {
             return Ok(member);
         }
-        let said = self.follower.ask()?;
+        if let Some(learning) = self.fetch_on(FETCH) {
+            return Ok(learning);
+        }
+        let quorum = self.follower.config().membership().quorums().weak();
+        let said = self.follower.ask(|said| invitation(&self.keys, said, quorum).is_some())?;
         let membership = self.follower.config().membership();
         let quorum = membership.quorums().weak();
         let is_answered = said.len() >= quorum;
@@ -117,9 +129,11 @@ impl Joining {
             return Ok(member);
         }
         if !is_answered {
-            return Ok(Progress::Unanswered);
+            // Answers may wait behind the state that it fetches.
+            return Ok(self.fetch_on(Duration::MAX).unwrap_or(Progress::Unanswered));
         }
-        let Some((epoch, change)) = self.invitation(&said, quorum) else {
+        self.heard = Some(Instant::now());
+        let Some((epoch, change)) = invitation(&self.keys, &said, quorum) else {
             return Ok(Progress::NotInvited);
         };
         let number = change.next.number;
@@ -135,11 +149,13 @@ impl Joining {
             return Ok(Progress::Lacks(what.to_owned()));
         }
         let digest = change.digest();
-        self.learn(said, &digest, &membership);
+        self.learn(said, digest, &membership);
         if let Some(what) = self.learner.failure() {
             return Ok(Progress::Lacks(what.to_owned()));
         }
         if !self.learner.is_done() {
+            // It may have been ready for another change before.
+            self.said = None;
             return Ok(Progress::Learning(self.learner.progress()));
         }
         let has_said = |(said, of, at): &(Digest, Epoch, Instant)| {
@@ -174,30 +190,28 @@ impl Joining {
         Some(Progress::Member(Box::new(config.clone()), place))
     }
 
+    /// Goes on with what it fetches, if it is not ready yet and the group said how it stands since
+    /// so long ago.
+    fn fetch_on(&mut self, since: Duration) -> Option<Progress> {
+        let is_known = self.heard.is_some_and(|at| at.elapsed() < since);
+        self.learner.progress().filter(|_| is_known && self.said.is_none())?;
+        let membership = self.follower.config().membership();
+        let quorum = membership.quorums().weak();
+        self.learner.go_on(self.follower.client(), &membership, quorum, SLICE);
+        Some(Progress::Learning(self.learner.progress()))
+    }
+
     /// Fetches the state, or a newer one than it has.
-    fn learn(&mut self, said: Said, change: &Digest, membership: &Membership) {
+    fn learn(&mut self, said: Said, change: Digest, membership: &Membership) {
         let quorum = membership.quorums().weak();
         let kept = said.into_iter().filter_map(|(id, Standing { pending, states, .. })| {
-            pending.filter(|pending| pending.digest() == *change)?;
+            pending.filter(|pending| pending.digest() == change)?;
             let member = membership.members.get(usize::from(id.0))?;
             Some((member.id, states))
         });
-        self.learner.hear(kept, quorum);
-        self.learner.go_on(self.follower.client(), membership, quorum, SLICE);
-    }
-
-    /// The change that so many replicas say is pending in one epoch, if it names this machine.
-    fn invitation(&self, said: &Said, quorum: usize) -> Option<(Epoch, Arc<Change>)> {
-        let mut votes = BTreeMap::new();
-        for Standing { epoch, pending, .. } in said.values() {
-            let Some(change) = pending else { continue };
-            let (count, _) = votes.entry((*epoch, change.digest())).or_insert((0, change));
-            *count += 1;
-        }
-        let mut enough = votes.into_iter().filter(|(_, (count, _))| *count >= quorum);
-        let ((epoch, _), (_, change)) = enough.next()?;
-        let mut members = change.next.members.iter();
-        members.any(|it| it.identity == self.keys.public()).then(|| (epoch, change.clone()))
+        self.learner.hear(change, kept, quorum);
+        let slice = if self.said.is_some() { SHORT_SLICE } else { SLICE };
+        self.learner.go_on(self.follower.client(), membership, quorum, slice);
     }
 
     fn say_ready(
@@ -216,4 +230,19 @@ impl Joining {
         let petition = Petition::Ready(ready).to_bytes();
         Ok(self.follower.client().submit(petition).wait_timeout(ORDER))
     }
+}
+
+/// The change that so many replicas say is pending in one epoch, if it names the machine with these
+/// keys.
+fn invitation(keys: &KeyPair, said: &Said, quorum: usize) -> Option<(Epoch, Arc<Change>)> {
+    let mut votes = BTreeMap::new();
+    for Standing { epoch, pending, .. } in said.values() {
+        let Some(change) = pending else { continue };
+        let (count, _) = votes.entry((*epoch, change.digest())).or_insert((0, change));
+        *count += 1;
+    }
+    let mut enough = votes.into_iter().filter(|(_, (count, _))| *count >= quorum);
+    let ((epoch, _), (_, change)) = enough.next()?;
+    let mut members = change.next.members.iter();
+    members.any(|it| it.identity == keys.public()).then(|| (epoch, change.clone()))
 }

@@ -1,15 +1,16 @@
 //! How a machine that is to become a member gets the group's state before it is one.
 //!
-//! With the state it is of use at once when it is a member: what changed since is little. It needs
-//! nobody's trust and has no vote, so nothing depends on how far it has come but when it says that
-//! it is ready. A state that `f + 1` members keep for it is one that the group has had, so that no
-//! liar has the machine fetch something else.
+//! When it becomes a member, only what has changed since is missing, so it soon counts. It needs
+//! nobody's trust and has no vote. Nothing waits for it but the change with which it joins, which
+//! waits until it says that it is ready. A state that `f + 1` members of one configuration keep for
+//! it is one that the group has had: `f` liars cannot have it fetch something else.
 
 use pentarchy_client::{Client, Completions, RequestError};
 use pentarchy_core::Bytes;
 use pentarchy_core::blobs::TempBlobs;
-use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{MemberId, Millis};
+use pentarchy_core::digest::Digest;
+use pentarchy_core::executor::{Executor, Untaught};
+use pentarchy_core::ids::{MemberId, Millis, Slot};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::service::Service;
 use pentarchy_core::snapshot::Snapshot;
@@ -36,7 +37,7 @@ pub struct Progress {
     pub slot: u64,
     /// In percent of its sections.
     pub percent: u8,
-    /// What was moved for it.
+    /// MiB that members sent for it.
     pub mib: u64,
 }
 
@@ -53,17 +54,21 @@ pub struct Learner {
     transfer: Transfer,
     service: Box<dyn Service>,
     held: Option<Snapshot>,
-    /// Why the service cannot be brought to the group's state.
-    failure: Option<String>,
-    /// The states that each member keeps for this machine, as it said last.
+    /// What this machine lacks, so that it cannot have the group's state.
+    failure: Option<&'static str>,
+    /// The change with which this machine is to join.
+    change: Option<Digest>,
+    /// The states that each member keeps for it as long as that is pending, as it said last.
     kept: BTreeMap<MemberId, Vec<Base>>,
-    /// Whether `f + 1` members said that they have no state but the first one.
-    is_needless: bool,
+    /// Whether it has had one of them, or `f + 1` members said that they have but the first one.
+    is_done: bool,
     came: Arc<Completions>,
     clock: Instant,
-    /// When the state that is being fetched was begun.
+    /// When it began with what it fetches now.
     begun: Option<Instant>,
-    /// When the next one may be.
+    /// Of which slot the state is for which members last sent something, and when they began to.
+    sent: Option<(Slot, Instant)>,
+    /// When it may begin with the next state.
     next: Instant,
     steps: Vec<Step>,
 }
@@ -82,27 +87,41 @@ impl Learner {
             service,
             held: None,
             failure: None,
+            change: None,
             kept: BTreeMap::new(),
-            is_needless: false,
+            is_done: false,
             came: Completions::new(),
             clock: now,
             begun: None,
+            sent: None,
             next: now,
             steps: Vec::new(),
         }
     }
 
-    /// Members say which states they keep for this machine, since they know that it joins.
-    pub fn hear(&mut self, said: impl Iterator<Item = (MemberId, Vec<Base>)>, quorum: usize) {
+    /// Members say which states they keep for this machine, which is to join with this change.
+    pub fn hear(
+        &mut self,
+        change: Digest,
+        said: impl Iterator<Item = (MemberId, Vec<Base>)>,
+        quorum: usize,
+    ) {
+        if self.change != Some(change) {
+            // Liars of two configurations must not count together.
+            self.kept.clear();
+            (self.change, self.is_done) = (Some(change), false);
+            self.transfer.give_up();
+            (self.begun, self.came) = (None, Completions::new());
+        }
         self.kept.extend(said);
         let without = self.kept.values().filter(|kept| kept.is_empty()).count();
-        self.is_needless = without >= quorum;
+        self.is_done |= without >= quorum;
     }
 
     /// Whether the machine has a state of the group, or there is none to be had.
     #[must_use]
     pub const fn is_done(&self) -> bool {
-        self.held.is_some() || self.is_needless
+        self.is_done && self.failure.is_none()
     }
 
     /// How far it has come with the state that it fetches.
@@ -113,16 +132,17 @@ impl Learner {
         Some(Progress { slot: it.slot.0, percent: percent as u8, mib: it.bytes >> 20 })
     }
 
-    /// Why this machine cannot have the group's state.
+    /// What this machine lacks, so that it cannot have the group's state.
     #[must_use]
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+    pub const fn failure(&self) -> Option<&'static str> {
+        self.failure
     }
 
-    /// The newest state that is here.
+    /// The newest state that is here, if its service is in that.
     #[must_use]
-    pub fn into_learned(self) -> Learned {
-        Learned { service: self.service, state: self.held }
+    pub fn into_learned(self) -> Option<Learned> {
+        let learned = Learned { service: self.service, state: self.held };
+        self.failure.is_none().then_some(learned)
     }
 
     /// Fetches what `quorum` members keep, if it is newer than what is here, for so long at
@@ -134,11 +154,12 @@ impl Learner {
         quorum: usize,
         limit: Duration,
     ) {
-        if self.failure.is_some() {
-            return;
-        }
         let deadline = Instant::now() + limit;
-        self.want(quorum);
+        // What came since the last call is late only here.
+        self.take_parts(membership, Duration::ZERO);
+        if self.failure.is_none() {
+            self.want(quorum);
+        }
         loop {
             let now = self.clock.elapsed().as_millis() as u64;
             self.transfer.on_round(Millis(now), &mut self.steps);
@@ -147,28 +168,26 @@ impl Learner {
             let Some(wake_at) = self.transfer.wake_at().filter(|_| !left.is_zero()) else { return };
             std::thread::sleep(self.ahead().min(left));
             let pause = Duration::from_millis(wake_at.0.saturating_sub(now).max(1));
-            let mut came = Vec::new();
-            self.came.wait(pause.min(left), &mut came);
-            for (replica, part) in came {
-                self.on_part(membership, replica, part);
-            }
+            self.take_parts(membership, pause.min(left));
         }
     }
 
     /// By how much it is faster than it may be.
-    fn ahead(&self) -> Duration {
-        let (Some(begun), Some(it)) = (self.begun, self.transfer.progress()) else {
-            return Duration::ZERO;
-        };
-        Duration::from_secs_f64(it.bytes as f64 / RATE).saturating_sub(begun.elapsed())
+    fn ahead(&mut self) -> Duration {
+        let Some(it) = self.transfer.progress() else { return Duration::ZERO };
+        let sent = self.sent.filter(|(slot, _)| *slot == it.slot);
+        let (_, since) = *self.sent.insert(sent.unwrap_or_else(|| (it.slot, Instant::now())));
+        Duration::from_secs_f64(it.bytes as f64 / RATE).saturating_sub(since.elapsed())
     }
 
     fn want(&mut self, quorum: usize) {
-        let held = self.held.as_ref().map(|held| held.slot);
-        let is_new = |base: &Base| held.is_none_or(|slot| base.slot > slot);
-        let Some((base, from)) = self.kept_by(quorum).filter(|(base, _)| is_new(base)) else {
+        let Some((base, from)) = self.kept_by(quorum) else { return };
+        if let Some(held) = &self.held
+            && held.slot >= base.slot
+        {
+            self.is_done |= (held.slot, held.digest) == (base.slot, base.state);
             return;
-        };
+        }
         if self.begun.is_none() && Instant::now() < self.next {
             return;
         }
@@ -202,28 +221,30 @@ impl Learner {
 
     fn take(&mut self, state: Snapshot) {
         let taught = Executor::teach(&mut *self.service, self.held.as_ref(), &state);
-        let strange =
-            || "the service that the group replicates: start it with the same --service".to_owned();
-        let failed = taught.is_err().then(strange);
-        self.failure = self.service.failure().or(failed);
+        self.failure = match taught {
+            _ if self.service.failure().is_some() => Some("a service that works"),
+            Ok(()) => None,
+            Err(Untaught::Strange) => {
+                Some("the service that the group replicates: start it with the same --service")
+            }
+            Err(Untaught::Unreadable) => Some("a disk from which it can read what it wrote"),
+        };
         let took = self.begun.take().map_or(Duration::ZERO, |begun| begun.elapsed());
         self.next = Instant::now() + PAUSE.max(PAUSES * took);
-        self.held = Some(state);
+        (self.held, self.is_done) = (Some(state), true);
     }
 
-    fn on_part(
-        &mut self,
-        membership: &Membership,
-        replica: u64,
-        part: Result<Bytes, RequestError>,
-    ) {
-        let member = membership.members.get(usize::try_from(replica).unwrap_or(usize::MAX));
-        let (Some(member), Ok(part)) = (member, part) else { return };
-        match Message::from_bytes(&part) {
-            Ok(part) if !part.is_question() => {
+    /// Takes what members sent, and waits for it for so long at most.
+    fn take_parts(&mut self, membership: &Membership, limit: Duration) {
+        let mut came: Vec<(u64, Result<Bytes, RequestError>)> = Vec::new();
+        self.came.wait(limit, &mut came);
+        for (replica, part) in came {
+            let member = membership.members.get(usize::try_from(replica).unwrap_or(usize::MAX));
+            let part = part.ok().and_then(|part| Message::from_bytes(&part).ok());
+            let part = part.filter(|part| !part.is_question());
+            if let (Some(member), Some(part)) = (member, part) {
                 self.transfer.on_message(member.id, part, &self.held, &mut self.steps);
             }
-            _ => {}
         }
     }
 }
@@ -231,8 +252,7 @@ impl Learner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pentarchy_core::digest::Digest;
-    use pentarchy_core::ids::Slot;
+    use pentarchy_core::tree::Tree;
     use pentarchy_services::null::Null;
 
     fn state(slot: u64, digest: u8) -> Base {
@@ -244,7 +264,12 @@ mod tests {
     }
 
     fn hear(learner: &mut Learner, said: &[(u32, &[Base])]) {
-        learner.hear(said.iter().map(|(member, kept)| (MemberId(*member), kept.to_vec())), 2);
+        hear_of(learner, 1, said);
+    }
+
+    fn hear_of(learner: &mut Learner, change: u8, said: &[(u32, &[Base])]) {
+        let said = said.iter().map(|(member, kept)| (MemberId(*member), kept.to_vec()));
+        learner.hear(Digest([change; 32]), said, 2);
     }
 
     #[test]
@@ -271,7 +296,28 @@ mod tests {
         assert!(!learner.is_done());
         hear(&mut learner, &[(2, &[])]);
         assert!(learner.is_done());
-        hear(&mut learner, &[(0, &[one])]);
-        assert!(!learner.is_done());
+        hear_of(&mut learner, 2, &[(2, &[]), (0, &[one])]);
+        assert!(!learner.is_done(), "with another change");
+        hear_of(&mut learner, 2, &[(1, &[one])]);
+        learner.held = Some(Snapshot { slot: one.slot, digest: one.state, tree: Tree::new(1) });
+        learner.want(2);
+        assert!(learner.is_done(), "it has that state");
+    }
+
+    #[test]
+    fn what_members_of_two_configurations_say_does_not_count_together() {
+        let (mut learner, lie) = (learner(), state(u64::MAX, 9));
+        hear(&mut learner, &[(0, &[lie])]);
+        hear_of(&mut learner, 2, &[(1, &[lie])]);
+        assert_eq!(learner.kept_by(2), None);
+    }
+
+    #[test]
+    fn a_machine_whose_service_cannot_have_the_state_has_learned_nothing() {
+        let mut learner = learner();
+        let tree = Tree::new(3);
+        learner.take(Snapshot { slot: Slot(64), digest: tree.digest(), tree });
+        assert!(learner.failure().is_some() && !learner.is_done());
+        assert!(learner.into_learned().is_none());
     }
 }

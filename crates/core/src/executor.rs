@@ -32,6 +32,7 @@ mod cold;
 mod learned;
 mod speculation;
 
+pub use learned::Untaught;
 use speculation::Speculation;
 
 /// Sections before the service's own: the executor's header, then the client table.

@@ -23,7 +23,7 @@ impl Snapshot {
     }
 }
 
-/// The states that somebody has.
+/// Where a transfer finds the states that its owner has.
 pub trait Held {
     /// The state after this slot.
     fn snapshot(&self, slot: Slot) -> Option<&Snapshot>;

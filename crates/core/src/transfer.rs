@@ -101,7 +101,7 @@ pub struct Transfer {
     me: MemberId,
     /// Where what is fetched is put, if it is not to be in memory.
     spool: Option<Arc<dyn TempBlobs>>,
-    /// A state that was fetched before anything could be done with it but to fetch a newer one.
+    /// A state that this machine fetched before it was a member.
     learned: Option<Snapshot>,
     now: Millis,
     goal: Option<Goal>,

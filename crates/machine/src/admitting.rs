@@ -211,7 +211,12 @@ impl<D: Disk> Machine<'_, D> {
     /// Tells a client how the group stands, under the same conditions. Only what cannot be taken
     /// back any more counts as pending.
     fn on_standing(&mut self, client: ClientId, from: u64, driver: &mut impl Driver) {
-        let crowded = driver.client_queued_bytes(&client) >= self.limits.query_queue_bytes;
+        // What a machine learns may wait before the answer.
+        let waiting_max = match self.learner(&client) {
+            Some(_) => self.limits.transfer_queue_bytes,
+            None => self.limits.query_queue_bytes,
+        };
+        let crowded = driver.client_queued_bytes(&client) >= waiting_max;
         if crowded || !self.admission.query_time.may_spend(&client) {
             return;
         }

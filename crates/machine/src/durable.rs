@@ -79,6 +79,7 @@ impl<D: Disk> Machine<'_, D> {
     ) -> Result<(), Halt> {
         driver.observe(Observed::Stable(slot, state));
         let mine = self.executor.snapshot(slot).map(|snapshot| snapshot.digest);
+        self.keep_for_learners(slot);
         self.executor.stable(slot);
         if let (Some(cache), Some(snapshot)) = (&self.cache, self.executor.snapshot(slot))
             && mine == Some(state)

@@ -14,11 +14,18 @@ pub struct KeptForLearners(VecDeque<(u64, Snapshot)>);
 
 impl KeptForLearners {
     /// This state is stable. Of all states in a period of agreed time, replicas keep the first: so
-    /// they keep the same ones, but for the first period in which they look.
+    /// they keep the same ones. In the first period in which they look, not all see the same state
+    /// first. So there they keep further ones as long as there is room: if the group is idle then,
+    /// no other period comes.
     pub fn stable(&mut self, state: &Snapshot) {
+        if self.latest().is_some_and(|latest| latest.slot >= state.slot) {
+            return;
+        }
         let Some(time) = Executor::time_of(state) else { return };
         let period = time.0 / LEARNERS_STATE_MILLIS;
-        if self.0.back().is_none_or(|(last, _)| period > *last) {
+        let is_newer = self.0.back().is_none_or(|(last, _)| period > *last);
+        let is_first = self.0.front().is_some_and(|(first, _)| period == *first);
+        if is_newer || is_first && self.0.len() < LEARNERS_STATES {
             self.0.push_back((period, state.clone()));
             self.0.drain(..self.0.len().saturating_sub(LEARNERS_STATES));
         }
@@ -63,9 +70,10 @@ mod tests {
             states[first..last].iter().for_each(|state| kept.stable(state));
             kept.bases().iter().map(|base| base.slot.0).collect::<Vec<_>>()
         };
-        assert_eq!(kept_from(0, 6), [1, 3, 6]);
+        assert_eq!(kept_from(0, 2), [1, 2]);
+        assert_eq!(kept_from(0, 6), [2, 3, 6]);
         assert_eq!(kept_from(0, 8), [6, 7, 8]);
-        assert_eq!(kept_from(3, 6), [4, 6], "it did not see the first one of a period");
+        assert_eq!(kept_from(3, 6), [4, 5, 6], "it did not see the first one of a period");
         assert_eq!(kept_from(3, 8), kept_from(0, 8));
         let mut kept = KeptForLearners::default();
         kept.stable(&states[0]);

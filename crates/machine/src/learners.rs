@@ -1,12 +1,12 @@
 //! Machines that are to become members learn the state before they are. They have no channel of a
-//! peer yet, so they ask as clients; what they do not get costs the group nothing.
+//! peer yet, so they ask as clients. The group does not wait for an answer to reach them.
 
 use crate::driver::Driver;
 use crate::learnable::KeptForLearners;
 use crate::machine::Machine;
 use crate::store::Disk;
 use pentarchy_core::configuration::MemberEntry;
-use pentarchy_core::ids::{ClientId, MemberId};
+use pentarchy_core::ids::{ClientId, MemberId, Slot};
 use pentarchy_core::membership::Base;
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::transfer::Message;
@@ -32,24 +32,23 @@ impl<D: Disk> Machine<'_, D> {
 
     /// The states that are kept for this client: none unless it is to become a member.
     pub(crate) fn states_for(&mut self, client: &ClientId) -> Vec<Base> {
-        self.keep_for_learners();
+        self.keep_for_learners(self.engine.core.status().stable);
         self.learner(client).map_or_else(Vec::new, |_| self.for_learners.bases())
     }
 
-    /// Keeps states as long as a change is pending with which somebody joins.
-    pub(crate) fn keep_for_learners(&mut self) {
+    /// Keeps states as long as a change is pending with which somebody joins. Those up to this slot
+    /// are stable.
+    pub(crate) fn keep_for_learners(&mut self, stable: Slot) {
         if self.joins().next().is_none() {
             self.for_learners = KeptForLearners::default();
             return;
         }
-        let stable = self.engine.core.status().stable;
-        if let Some(state) = self.executor.snapshot(stable) {
-            self.for_learners.stable(state);
-        }
+        let states = self.executor.kept().filter(|state| state.slot <= stable);
+        states.for_each(|state| self.for_learners.stable(state));
     }
 
     /// The member that a client is to become.
-    fn learner(&self, client: &ClientId) -> Option<MemberId> {
+    pub(crate) fn learner(&self, client: &ClientId) -> Option<MemberId> {
         self.joins().find(|next| next.identity == client.0).map(|next| next.id)
     }
 

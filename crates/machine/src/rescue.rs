@@ -16,6 +16,8 @@ const NOT_LOST: &str = "the group is not lost: so far as is known here, no more 
     have lost their memory. Take a backup with `pentarchy snapshot save`";
 
 /// Why one that was started anew has nothing.
+const STATELESS: &str = "this replica has not fetched the state with which its epoch begins; ask \
+                         another survivor";
 const FORGETFUL: &str = "this replica is one of those that lost their memory; ask a survivor";
 
 /// What a survivor has.
@@ -35,6 +37,9 @@ impl<D: Disk> Machine<'_, D> {
     /// Why there is nothing, in words.
     pub fn give_away(&mut self) -> Result<Rescued, String> {
         match (self.others.is_lost(), self.epoch_manager.epochs.is_admitted()) {
+            (true, true) if self.executor.executed() < self.membership().base.slot => {
+                Err(STATELESS.to_owned())
+            }
             (true, true) => state(&mut self.executor),
             (true, false) => Err(FORGETFUL.to_owned()),
             (false, _) => Err(NOT_LOST.to_owned()),

@@ -10,6 +10,9 @@ use pentarchy_console::patient::Harm;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// MiB of values for which the service has room, with their keys.
+const STATE_MIB_MAX: u64 = 900;
+
 /// What is measured under faults.
 #[derive(Subcommand)]
 pub enum FaultBench {
@@ -108,7 +111,7 @@ pub struct ChangesArgs {
     pub durability: DurabilityChoice,
     /// MiB of state that the group has before, in values of 4 KiB
     #[arg(long, default_value_t = 0, value_name = "N",
-        value_parser = clap::value_parser!(u64).range(..=16384))]
+        value_parser = clap::value_parser!(u64).range(..=STATE_MIB_MAX))]
     pub state_mib: u64,
     /// Seconds, at least 1, for which each run looks on after a change
     #[arg(long, default_value = "2", value_name = "S", value_parser = parse_watch)]

@@ -121,7 +121,8 @@ pub fn run(args: &ChangesArgs, interrupt: &Interrupt) -> Outcome {
     let load = Load { clients: args.load.clients, outstanding: args.load.outstanding, counters: 1 };
     let joins = JOINS * args.runs;
     let mut group = ChangingGroup::start(&args.group, args.durability.into(), joins)?;
-    fill(&group.config, args.state_mib * (1 << 20) / VALUE_BYTES as u64, VALUE_BYTES)?;
+    let keys = args.state_mib * (1 << 20) / VALUE_BYTES as u64;
+    fill(&group.config, keys, VALUE_BYTES, interrupt)?;
     let counters = Counters::start(&group.config, load)?;
     let mut seen = Seen { switched_to: None, runs: Vec::new() };
     let result = change_often(args, &mut group, &counters.record, &mut seen, interrupt);

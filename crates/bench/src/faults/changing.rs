@@ -33,8 +33,11 @@ const CHANGE_LIMIT: Duration = Duration::from_secs(300);
 /// After this an administrator's change is void.
 const EXPIRES: Duration = Duration::from_secs(600);
 
-/// Between two questions whether a change has begun: each is an ordered request.
+/// Between two questions whether a change has begun: each is an ordered request. ...
 const LOOK: Duration = Duration::from_millis(5);
+
+/// ... Later on, they are to be no part of the load.
+const LATER_LOOK: Duration = Duration::from_millis(50);
 
 /// A change that is prepared: all is there that it needs.
 pub struct Prepared(Change);
@@ -213,7 +216,8 @@ impl ChangingGroup {
                 let seconds = CHANGE_LIMIT.as_secs();
                 return Err(self.failed(&format!("the change has not begun after {seconds} s")));
             }
-            interrupt.sleep(LOOK)?;
+            let is_late = begun.elapsed() > Duration::from_secs(1);
+            interrupt.sleep(if is_late { LATER_LOOK } else { LOOK })?;
         }
         Ok(begun.elapsed())
     }

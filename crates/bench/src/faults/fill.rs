@@ -1,9 +1,10 @@
 //! What a group stores before it is measured.
 
+use crate::interrupt::Interrupt;
 use pentarchy_cluster::config::ClusterConfig;
 use pentarchy_cluster::{KeyPair, Pending, node};
 use pentarchy_console::failure::{Failure, Outcome};
-use pentarchy_services::kv::Command;
+use pentarchy_services::kv::{Command, Reply};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -17,7 +18,12 @@ const UNDER_WAY: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Writes so many keys with values of this size.
-pub fn fill(config: &ClusterConfig, keys: u64, value_bytes: usize) -> Outcome {
+pub fn fill(
+    config: &ClusterConfig,
+    keys: u64,
+    value_bytes: usize,
+    interrupt: &Interrupt,
+) -> Outcome {
     let client = node::connect(config, KeyPair::generate())
         .map_err(|error| Failure::Internal(format!("cannot connect: {error}")))?;
     let value = "x".repeat(value_bytes);
@@ -27,6 +33,7 @@ pub fn fill(config: &ClusterConfig, keys: u64, value_bytes: usize) -> Outcome {
         let words = Command::new(&["SET", &format!("key-{number}"), &value]);
         waiting.push_back(client.submit(words.to_operation()));
         if waiting.len() >= under_way {
+            interrupt.check()?;
             wait(waiting.pop_front())?;
         }
     }
@@ -38,6 +45,10 @@ pub fn fill(config: &ClusterConfig, keys: u64, value_bytes: usize) -> Outcome {
 
 fn wait(pending: Option<Pending>) -> Outcome {
     let Some(pending) = pending else { return Ok(()) };
-    let written = pending.wait_timeout(PATIENCE).map(drop);
-    written.map_err(|error| Failure::Unwell(format!("a key was not written: {error}")))
+    let failed = |why: String| Failure::Unwell(format!("a key was not written: {why}"));
+    let reply = pending.wait_timeout(PATIENCE).map_err(|error| failed(error.to_string()))?;
+    match Reply::decode(&reply) {
+        Ok(Reply::Ok) => Ok(()),
+        other => Err(failed(format!("the service said {other:?}"))),
+    }
 }

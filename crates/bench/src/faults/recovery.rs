@@ -86,7 +86,7 @@ pub fn run(args: &RecoveryArgs, interrupt: &Interrupt) -> Outcome {
     let mut measured = Ok(());
     for keys in &args.keys {
         let cluster = Cluster::start(&args.group, durability)?;
-        fill(&cluster.config, *keys, VALUE_BYTES)?;
+        fill(&cluster.config, *keys, VALUE_BYTES, interrupt)?;
         let counters = Counters::start(&cluster.config, load)?;
         measured = away_often(args, *keys, &cluster, &counters.record, interrupt, &mut runs);
         verdict = counters.finish().map(|verdict| sum.add(&verdict));

@@ -5,26 +5,34 @@ use crate::membership::Membership;
 use crate::service::Service;
 use crate::snapshot::Snapshot;
 use crate::tree::{Leaf, Tree};
-use crate::wire::Malformed;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
+/// Why a service is not in the state to which it was to be brought. It is in a mixture then, which
+/// must not be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Untaught {
+    /// The state is another service's, or another version's.
+    Strange,
+    /// A part of the state cannot be read.
+    Unreadable,
+}
+
 impl Executor {
     /// Brings a service to a state of the group: from the state before, or from its initial one.
     ///
     /// # Errors
-    /// [`Malformed`] if the state is another service's, or cannot be read. The service's state is
-    /// then a mixture and must not be used.
+    /// [`Untaught`]
     pub fn teach(
         service: &mut dyn Service,
         before: Option<&Snapshot>,
         state: &Snapshot,
-    ) -> Result<(), Malformed> {
+    ) -> Result<(), Untaught> {
         let initial = Tree::new(OWN_SECTIONS + service.sections());
         if state.tree.sections() != initial.sections() {
-            return Err(Malformed);
+            return Err(Untaught::Strange);
         }
         let changes = state.tree.changes_since(before.map_or(&initial, |before| &before.tree));
         let changes = changes.iter().filter_map(|(index, _)| index.checked_sub(OWN_SECTIONS));
@@ -34,8 +42,9 @@ impl Executor {
         differing.dedup();
         for index in differing {
             let leaf = state.tree.section(OWN_SECTIONS + index);
-            let bytes = leaf.map_or(Some(Bytes::new()), Leaf::joined).ok_or(Malformed)?;
-            service.restore_section(index, &bytes)?;
+            let bytes = leaf.map_or(Some(Bytes::new()), Leaf::joined);
+            let bytes = bytes.ok_or(Untaught::Unreadable)?;
+            service.restore_section(index, &bytes).map_err(|_| Untaught::Strange)?;
         }
         service.changed_sections();
         Ok(())
@@ -46,7 +55,7 @@ impl Executor {
     /// restored that differ from this one.
     ///
     /// # Panics
-    /// As there.
+    /// As there, and if the state is another service's.
     #[must_use]
     pub fn taught(
         membership: Arc<Membership>,
@@ -54,6 +63,7 @@ impl Executor {
         state: &Snapshot,
     ) -> Self {
         let executor = Self::new(membership, service);
+        assert_eq!(state.tree.sections(), executor.tree.sections(), "it was brought to that state");
         let own: Vec<_> = (0..OWN_SECTIONS).map(|index| (index, None)).collect();
         Self { tree: state.tree.changed(&own, state.slot), ..executor }
     }

@@ -4,7 +4,7 @@ use crate::cold::{Files, Memory};
 use crate::toy;
 use pentarchy_core::Bytes;
 use pentarchy_core::digest::{Digest, Hasher};
-use pentarchy_core::executor::Executor;
+use pentarchy_core::executor::{Executor, Untaught};
 use pentarchy_core::ids::{MemberId, Millis, Slot};
 use pentarchy_core::limits::{CHUNK_BYTES_MAX, TRANSFER_CHUNKS_IN_FLIGHT};
 use pentarchy_core::service::{Context, Service};
@@ -325,7 +325,7 @@ fn no_service_learns_the_state_of_another_one() {
     let (other, ..) = toy::executor(&[(1, 10, 1)]);
     let mut service = Wide::of(&Model::new());
     let learns = Executor::teach(&mut *service, None, other.latest().unwrap());
-    assert_eq!(learns, Err(Malformed));
+    assert_eq!(learns, Err(Untaught::Strange));
 }
 
 #[test]

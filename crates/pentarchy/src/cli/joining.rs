@@ -7,11 +7,11 @@ use super::machines::read_card;
 use pentarchy::KeyPair;
 use pentarchy::chain_file;
 use pentarchy::config::ClusterConfig;
+use pentarchy::data::DataFolder;
 use pentarchy::following::Follower;
 use pentarchy::generate::SIGNING_FOLDER;
 use pentarchy::joining::{Joining, Progress};
 use pentarchy::learning::{self, Learned, Learner};
-use pentarchy::node::StartError;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
 use pentarchy_core::blobs::TempBlobs;
@@ -39,6 +39,8 @@ pub struct Which {
     pub id: u16,
     /// Its port, if it was taken to see whether it can be.
     pub listener: Option<TcpListener>,
+    /// Its data folder, if it was opened.
+    pub data: Option<DataFolder>,
     /// What it learned before it was a member, if it had to wait until it was one.
     pub learned: Option<Learned>,
 }
@@ -51,7 +53,7 @@ pub fn as_which(
     stop: &Receiver<()>,
 ) -> Outcome<Option<Which>> {
     match args.id {
-        Some(id) => Ok(Some(Which { config, id, listener: None, learned: None })),
+        Some(id) => Ok(Some(Which { config, id, listener: None, data: None, learned: None })),
         None => join(args, config, stop),
     }
 }
@@ -64,7 +66,7 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
         let present = Follower::new(config.clone(), keys.clone()).and_then(Follower::present);
         let present = present.map_err(usage)?;
         if present.membership().member(&keys.client_id()).is_some() {
-            return Ok(Some(Which { config, id, listener: None, learned: None }));
+            return Ok(Some(Which { config, id, listener: None, data: None, learned: None }));
         }
         say(&format!("configuration {} has no place for this machine", present.number()));
         return Ok(None);
@@ -75,7 +77,11 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
     let signing = signing.map_err(|error| bad(&error))?;
     let life = life(&args.keys).map_err(|error| bad(&error))?;
     let config = config.follow_file(&chain_file::beside(&args.config))?;
-    let spool = spool(args, &config).map_err(usage)?;
+    // What it fetches may be in that folder, which no other process may open then.
+    let mut data = data_folder(args, &config).map_err(usage)?;
+    let spool = data.as_mut().map(DataFolder::spool).transpose();
+    let spool = spool.map_err(|error| bad(&error))?.flatten();
+    let spool = spool.map(|spool| -> Arc<dyn TempBlobs> { spool });
     let learner = Learner::new(first_service(args)?, spool);
     let mut joining = Joining::new(config, keys, signing, life, learner).map_err(usage)?;
     let (mut before, mut said) = (None, None::<Instant>);
@@ -83,10 +89,10 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
         let progress = joining.go_on().map_err(usage)?;
         if let Progress::Member(config, ReplicaId(id)) = progress {
             info!(configuration = config.number(), "the group has taken this machine");
-            let learned = Some(joining.into_learned());
-            return Ok(Some(Which { config: *config, id, listener, learned }));
+            let learned = joining.into_learned();
+            return Ok(Some(Which { config: *config, id, listener, data, learned }));
         }
-        let is_learning = matches!(progress, Progress::Learning(_));
+        let is_learning = matches!(progress, Progress::Learning(Some(_)));
         let is_silent = is_learning && said.is_some_and(|at| at.elapsed() < SAY);
         if before.as_ref() != Some(&progress) && !is_silent {
             say_how_far(&progress);
@@ -101,16 +107,6 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
             Ok(()) | Err(TryRecvError::Disconnected) => return Ok(None),
         }
     }
-}
-
-/// Where the states that it fetches are put, if they are not to be in memory.
-fn spool(
-    args: &ReplicaArgs,
-    config: &ClusterConfig,
-) -> Result<Option<Arc<dyn TempBlobs>>, StartError> {
-    let Some(mut folder) = data_folder(args, config)? else { return Ok(None) };
-    let spool = folder.spool()?;
-    Ok(spool.map(|spool| -> Arc<dyn TempBlobs> { spool }))
 }
 
 /// The life of the device that a machine names when it is ready. If that is over, the group has to

@@ -50,7 +50,7 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
         return Err(Failure::Usage(what.to_owned()));
     }
     let Some(which) = joining::as_which(args, config, &stop)? else { return Ok(()) };
-    let Which { config, id, listener, learned } = which;
+    let Which { config, id, listener, data, learned } = which;
     let addresses = node::addresses(&config).map_err(usage)?;
     let own = addresses
         .get(usize::from(id))
@@ -60,7 +60,7 @@ pub fn run(args: &ReplicaArgs) -> Outcome {
     // device's only life.
     let listener = listener.map_or_else(|| bind(args.listen.unwrap_or(own)), Ok)?;
     let listen = Listen::Bound(listener);
-    let data = || data_folder(args, &config);
+    let data = || data.map_or_else(|| data_folder(args, &config), |data| Ok(Some(data)));
     let taken = node::take_secrets(&config, id, &args.keys, data).map_err(usage)?;
     let counter = match &taken.trusted {
         Trusted::Here(_) => None,

@@ -61,9 +61,14 @@ impl Group {
 
     /// Starts a machine that waits to become this member, or is it.
     fn join(&mut self, member: usize, keys: &Path) {
+        self.join_with(member, keys, &[]);
+    }
+
+    /// The same, with these options.
+    fn join_with(&mut self, member: usize, keys: &Path, options: &[&str]) {
         let config = self.parts.file("cluster.toml");
-        let files = ["--config", text(&config), "--keys", text(keys)];
-        let child = pentarchy(&[&["replica", "--join"], &files[..]].concat()).spawn();
+        let files = ["replica", "--join", "--config", text(&config), "--keys", text(keys)];
+        let child = pentarchy(&[&files[..], options].concat()).spawn();
         self.replicas.resize_with(self.replicas.len().max(member + 1), || None);
         self.replicas[member] = Some(child.expect("it starts"));
     }
@@ -236,6 +241,46 @@ fn grows_and_shrinks(protocol: &Descriptor) {
         assert!(ended.success(), "the group goes on without it: {ended}");
     }
     group.kill(1);
+    goes_on(&group, &mut connection, &mut count);
+}
+
+/// What it learned is in files, which it still has when it is a member.
+#[test]
+fn a_machine_with_a_cold_state_learns_it_before_it_is_a_member() {
+    let mut group = Group::start(EXAMPLES.signed, &["--durability", "sync"]);
+    let (mut connection, value) = (Connection::open(group.port), "x".repeat(100_000));
+    let count = 80;
+    for number in 0..count {
+        let key = format!("key-{number}");
+        assert_eq!(connection.call(&["SET", &key, &value]).expect("it answers"), "+OK");
+    }
+    let keys = group.prepare("fifth");
+    group.join_with(4, &keys, &["--cold-state"]);
+    let card = keys.join("card");
+    let (said, code) = group.members(&["replace", "1", text(&card)]);
+    assert!(code == Some(0), "{said}");
+    let client = group.parts.file("client.key");
+    eventually("it has the state", || group.parts.status(&client).1 == Some(0));
+    let moved = &group.report(3)["messages"]["transfer"]["bytes_in"];
+    assert!(moved.as_u64().unwrap_or(0) < 4_000_000, "it had most of it: {moved}");
+    group.kill(2);
+    assert!(connection.call(&["GET", "key-7"]).expect("it answers").contains(&value));
+}
+
+/// It would not be a replica of this group, and is none.
+#[test]
+fn a_machine_with_another_service_is_never_ready() {
+    let mut group = Group::start(EXAMPLES.signed, &["--durability", "memory", "--open"]);
+    let (mut connection, mut count) = (Connection::open(group.port), 0);
+    (0..5).for_each(|_| goes_on(&group, &mut connection, &mut count));
+    let keys = group.prepare("fifth");
+    group.join_with(4, &keys, &["--service", "null"]);
+    let (said, code) = group.members(&["add", text(&keys.join("card")), "--wait", "2"]);
+    assert!(code == Some(1) && said.contains("pending still"), "{said}");
+    assert_eq!(group.report(0)["configuration_number"], 0);
+    group.kill(4);
+    group.join(4, &keys);
+    eventually("it is a member", || group.report(0)["configuration_number"] == 1);
     goes_on(&group, &mut connection, &mut count);
 }
 
