@@ -24,8 +24,8 @@ impl Fetching {
         *open = TRANSFER_CHUNKS_IN_FLIGHT.min(*open + 1);
     }
 
-    /// A replica sent one. Whatever it was not asked for is dropped, so that it cannot fill the
-    /// memory of who asks.
+    /// A replica sent one. This client drops what it did not ask for, so that no replica can fill
+    /// its memory.
     pub fn came(&mut self, from: ReplicaId, part: Bytes) {
         let Some(open) = self.open.get_mut(&from).filter(|open| **open > 0) else { return };
         *open -= 1;

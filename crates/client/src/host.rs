@@ -502,7 +502,7 @@ impl Host {
                     }
                 }
                 Command::Fetch(replica, question, completions) => {
-                    // Whoever asks bears with questions that are lost.
+                    // The caller asks again if the link loses the question.
                     self.links.send(replica, &ToReplica::State(question));
                     self.fetching.asked(replica, completions);
                 }

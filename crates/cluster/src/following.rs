@@ -203,7 +203,7 @@ impl Follower {
     /// [`StartError`] as for [`Self::ask`].
     pub fn wait(&mut self, limit: Duration) -> Result<(), StartError> {
         let (number, deadline) = (self.config.number(), Instant::now() + limit);
-        for id in self.ids().collect::<Vec<_>>() {
+        for id in self.ids() {
             if self.watched.insert(id) {
                 self.client.end(id, number, &self.ends);
             }

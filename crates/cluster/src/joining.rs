@@ -101,7 +101,8 @@ impl Joining {
         self.follower.wait(limit)
     }
 
-    /// What it has learned, for the replica that it is now; none if it could not.
+    /// What this machine has learned, for the replica that it has become. None if its service could
+    /// not be brought to the group's state.
     #[must_use]
     pub fn into_learned(self) -> Option<Learned> {
         self.learner.into_learned()

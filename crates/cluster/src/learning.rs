@@ -74,8 +74,8 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// Of a machine whose service is in its initial state. What it fetches is put there, or kept in
-    /// memory.
+    /// The learner of a machine whose service is in its initial state. It puts what it fetches into
+    /// `spool`, or keeps it in memory.
     #[must_use]
     pub fn new(service: Box<dyn Service>, spool: Option<Arc<dyn TempBlobs>>) -> Self {
         // It answers no questions, so it has no use for its number.
@@ -155,7 +155,7 @@ impl Learner {
         limit: Duration,
     ) {
         let deadline = Instant::now() + limit;
-        // What came since the last call is late only here.
+        // Members sent these in time, although this machine looks at them only now.
         self.take_parts(membership, Duration::ZERO);
         if self.failure.is_none() {
             self.want(quorum);

@@ -119,9 +119,7 @@ impl Executor {
         snapshot: &Snapshot,
         membership: Arc<Membership>,
     ) -> Result<Snapshot, Malformed> {
-        let header = snapshot.tree.section(0).and_then(Leaf::joined).ok_or(Malformed)?;
-        let mut from = Reader::new(&header);
-        let (slot, time) = (Slot::decode(&mut from)?, Millis::decode(&mut from)?);
+        let (slot, time) = Self::head_of(snapshot)?;
         if slot != snapshot.slot {
             return Err(Malformed);
         }
@@ -136,10 +134,14 @@ impl Executor {
     /// The agreed time of a state's last slot. None if it is no executor's state, or unreadable.
     #[must_use]
     pub fn time_of(state: &Snapshot) -> Option<Millis> {
-        let header = state.tree.section(0).and_then(Leaf::joined)?;
+        Self::head_of(state).ok().map(|(_, time)| time)
+    }
+
+    /// With what an executor's state begins: its last slot, and the agreed time of that.
+    fn head_of(state: &Snapshot) -> Result<(Slot, Millis), Malformed> {
+        let header = state.tree.section(0).and_then(Leaf::joined).ok_or(Malformed)?;
         let mut from = Reader::new(&header);
-        Slot::decode(&mut from).ok()?;
-        Millis::decode(&mut from).ok()
+        Ok((Slot::decode(&mut from)?, Millis::decode(&mut from)?))
     }
 
     /// What a section of a state holds, in words.
@@ -537,11 +539,8 @@ impl Executor {
         if executed != snapshot.slot {
             return Err(Malformed);
         }
-        let mut differing: Vec<u32> =
-            snapshot.tree.changes_since(&self.tree).iter().map(|(index, _)| *index).collect();
-        differing.extend(self.changed_sections());
-        differing.sort_unstable();
-        differing.dedup();
+        let changed = self.changed_sections();
+        let differing = differing(&snapshot.tree, &self.tree, changed);
         for index in differing.into_iter().filter(|index| *index > 0) {
             if index < OWN_SECTIONS && !clients {
                 continue;
@@ -558,6 +557,15 @@ impl Executor {
         self.changed_sections();
         Ok(())
     }
+}
+
+/// The sections in which a state may differ from what is there: from the one before, of which these
+/// sections have changed since.
+fn differing(state: &Tree, before: &Tree, mut changed: Vec<u32>) -> Vec<u32> {
+    changed.extend(state.changes_since(before).iter().map(|(index, _)| *index));
+    changed.sort_unstable();
+    changed.dedup();
+    changed
 }
 
 impl Held for Executor {

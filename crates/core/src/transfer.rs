@@ -336,8 +336,8 @@ impl Transfer {
         self.pinned.get(&from).map(|pinned| &pinned.snapshot)
     }
 
-    /// There is a new channel to a member. Whatever it was asked before is lost, and is asked again
-    /// in the next round.
+    /// This replica has a new channel to a member. The one before lost what this replica had asked,
+    /// so it asks again in the next round.
     pub fn connected(&mut self, source: MemberId) {
         self.take_back(source);
     }

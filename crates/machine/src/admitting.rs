@@ -211,17 +211,17 @@ impl<D: Disk> Machine<'_, D> {
     /// Tells a client how the group stands, under the same conditions. Only what cannot be taken
     /// back any more counts as pending.
     fn on_standing(&mut self, client: ClientId, from: u64, driver: &mut impl Driver) {
-        // What a machine learns may wait before the answer.
-        let waiting_max = match self.learner(&client) {
-            Some(_) => self.limits.transfer_queue_bytes,
-            None => self.limits.query_queue_bytes,
+        let states = self.states_for(&client);
+        // Parts of the state that a machine learns may wait before the answer.
+        let waiting_max = match states.is_empty() {
+            true => self.limits.query_queue_bytes,
+            false => self.limits.transfer_queue_bytes,
         };
         let crowded = driver.client_queued_bytes(&client) >= waiting_max;
         if crowded || !self.admission.query_time.may_spend(&client) {
             return;
         }
         let begun = driver.elapsed();
-        let states = self.states_for(&client);
         let known = usize::try_from(from).unwrap_or(usize::MAX);
         let links = self.epoch_manager.epochs.links().iter().skip(known).take(LINKS_TOLD_MAX);
         let is_final = self.executor.readable().is_some();

@@ -31,7 +31,7 @@ impl KeptForLearners {
         }
     }
 
-    /// What they are.
+    /// The slot and the digest of each state that this replica keeps.
     pub fn bases(&self) -> Vec<Base> {
         let base = |(_, state): &(u64, Snapshot)| Base { slot: state.slot, state: state.digest };
         self.0.iter().map(base).collect()

@@ -37,7 +37,7 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// Keeps states as long as a change is pending with which somebody joins. Those up to this slot
-    /// are stable.
+    /// are stable. To be called when another one is, and when a machine asks which there are.
     pub(crate) fn keep_for_learners(&mut self, stable: Slot) {
         if self.joins().next().is_none() {
             self.for_learners = KeptForLearners::default();
@@ -48,13 +48,13 @@ impl<D: Disk> Machine<'_, D> {
     }
 
     /// The member that a client is to become.
-    pub(crate) fn learner(&self, client: &ClientId) -> Option<MemberId> {
+    fn learner(&self, client: &ClientId) -> Option<MemberId> {
         self.joins().find(|next| next.identity == client.0).map(|next| next.id)
     }
 
     /// The members of the next configuration that are none of this one.
     fn joins(&self) -> impl Iterator<Item = &MemberEntry> {
-        // What is only speculated may be taken back.
+        // A replica may take back what it only speculated.
         let pending = self.executor.pending_change();
         let pending = pending.filter(|_| self.executor.readable().is_some());
         let members = &self.membership().members;

@@ -378,7 +378,6 @@ impl<'f, D: Disk> Machine<'f, D> {
         self.on_epochs_round(now, driver)?;
         self.get_ready(now, driver)?;
         self.asked.clear();
-        self.keep_for_learners(self.engine.core.status().stable);
         self.transfer.on_round(Millis(self.engine.now_ms), &mut self.steps);
         self.carry_out_transfer(driver)?;
         self.drain(driver)?;

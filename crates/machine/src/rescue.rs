@@ -15,9 +15,11 @@ use pentarchy_core::snapshot::Snapshot;
 const NOT_LOST: &str = "the group is not lost: so far as is known here, no more than f members \
     have lost their memory. Take a backup with `pentarchy snapshot save`";
 
-/// Why one that was started anew has nothing.
+/// Why one that has only just joined has nothing.
 const STATELESS: &str = "this replica has not fetched the state with which its epoch begins; ask \
                          another survivor";
+
+/// Why one that was started anew has nothing.
 const FORGETFUL: &str = "this replica is one of those that lost their memory; ask a survivor";
 
 /// What a survivor has.

@@ -187,7 +187,6 @@ fn petitions() -> [Petition; 4] {
     ]
 }
 
-/// What replicas say about the end of an epoch.
 /// With a link, a change that is pending, and states for who joins with it.
 fn standing() -> Standing {
     let Ok(Message::Proofs(links)) = Message::from_bytes(&epochs_seeds()[2]) else {
@@ -201,6 +200,7 @@ fn standing() -> Standing {
     Standing { epoch: Epoch(1), links, pending, states }
 }
 
+/// What replicas say about the end of an epoch.
 fn epochs_seeds() -> Vec<Bytes> {
     let base = Base { slot: Slot(8), state: Digest::of(b"state") };
     let handover =

@@ -187,7 +187,7 @@ fn change_often(
     Ok(())
 }
 
-/// What was completed when, to compare with later.
+/// When, and how many operations the clients had completed then.
 struct Counted(Duration, u64);
 
 impl Counted {

@@ -1,6 +1,6 @@
-//! A service that has a state of the group before its replica is a member, and executes anything.
+//! A machine brings its service to a state of the group before it is a member.
 
-use super::{Executor, OWN_SECTIONS};
+use super::{Executor, OWN_SECTIONS, differing};
 use crate::membership::Membership;
 use crate::service::Service;
 use crate::snapshot::Snapshot;
@@ -34,13 +34,10 @@ impl Executor {
         if state.tree.sections() != initial.sections() {
             return Err(Untaught::Strange);
         }
-        let changes = state.tree.changes_since(before.map_or(&initial, |before| &before.tree));
-        let changes = changes.iter().filter_map(|(index, _)| index.checked_sub(OWN_SECTIONS));
-        let mut differing: Vec<u32> = changes.collect();
-        differing.extend(service.changed_sections());
-        differing.sort_unstable();
-        differing.dedup();
-        for index in differing {
+        let changed = service.changed_sections().into_iter().map(|index| OWN_SECTIONS + index);
+        let before = before.map_or(&initial, |before| &before.tree);
+        let differing = differing(&state.tree, before, changed.collect());
+        for index in differing.into_iter().filter_map(|index| index.checked_sub(OWN_SECTIONS)) {
             let leaf = state.tree.section(OWN_SECTIONS + index);
             let bytes = leaf.map_or(Some(Bytes::new()), Leaf::joined);
             let bytes = bytes.ok_or(Untaught::Unreadable)?;

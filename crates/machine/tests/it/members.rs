@@ -335,8 +335,8 @@ fn petition(by: ClientId, petition: &Petition) -> Arc<Envelope> {
     Arc::new(draft.seal(RequestAuth::Signature([1; 64])))
 }
 
-/// A group with an administrator, who has not proposed yet that it goes on with these members; and
-/// that change.
+/// A group whose administrator has proposed no change yet, and the change by which it is to
+/// continue with these members.
 fn to_change(members: &[u32]) -> (Bench, Change) {
     let administrators = Administrators { threshold: 1, keys: vec![client(7).0] };
     let begins = Configuration { administrators, ..configuration(0, &[0, 1, 2, 3]) };
