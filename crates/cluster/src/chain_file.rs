@@ -1,6 +1,6 @@
-//! The file beside `cluster.toml` in which operators keep what has become of the group since: the
-//! proofs with which its configurations ended. Replicas tell clients the same, as long as one of
-//! the addresses in `cluster.toml` is a member's; with the file nobody depends on that.
+//! The file beside `cluster.toml` in which operators and gateways keep what has become of the group
+//! since: the proofs with which its configurations ended. Replicas tell clients the same, as long
+//! as one of the addresses in `cluster.toml` is a member's; with the file nobody depends on that.
 //!
 //! It has a link in each line, in hexadecimal digits, from the first one on. Whoever wrote it need
 //! not be trusted: members signed the links. But in groups of earlier versions, members of the

@@ -1,15 +1,21 @@
 //! A whole cluster inside one process, for examples, tests and programs that embed one.
 
+mod altering;
+
+pub use altering::{AlterError, LocalAlteration};
+
 use crate::administration::Administrator;
-use crate::config::Durability;
+use crate::config::{ClusterConfig, Durability};
 use crate::data::DataFolder;
 use crate::generate::{GroupOptions, NewCluster, ReplicaSecrets};
 use crate::node::{self, StartError, Taken, Trusted};
 use crate::protocols;
 use pentarchy_client::Client;
+use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::service::Service;
+use pentarchy_core::snapshot::Snapshot;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::signing_keys::SharedSigningKeys;
 use pentarchy_crypto::verifier::RequestMode;
@@ -25,24 +31,50 @@ use std::time::Duration;
 /// keys on free ports. What it tolerates is faults of the replicas' code and machines one by one:
 /// in one process they share their fate, so this is for trying, testing and teaching. For a real
 /// group, write its files with [`NewCluster::write`] and run one replica per host.
+///
+/// Its machines have numbers: those with which it began are its replicas 0 to n - 1, and those that
+/// [join](Self::add) later get the next ones. A machine keeps its number while others come and go.
 pub struct LocalCluster {
-    config: crate::config::ClusterConfig,
-    addresses: Vec<SocketAddr>,
-    keys: Vec<KeyPair>,
-    signing: Vec<SharedSigningKeys>,
+    /// The group as it began, ...
+    first: ClusterConfig,
+    /// ... and after the last change that was made here.
+    config: ClusterConfig,
     administrator_keys: Vec<KeyPair>,
-    faults: Vec<FaultSwitch>,
-    /// Where the replicas keep what they say, if they do.
+    /// Where the machines keep what they say, if they do.
     data: Option<PathBuf>,
     cold_state: bool,
-    replicas: Vec<Option<(Running, Watch)>>,
+    machines: Vec<Machine>,
 }
+
+/// What a replica runs on.
+struct Machine {
+    key: KeyPair,
+    signing: SharedSigningKeys,
+    address: SocketAddr,
+    faults: FaultSwitch,
+    running: Option<(Running, Watch)>,
+}
+
+impl Machine {
+    fn new(key: KeyPair, signing: SharedSigningKeys, address: SocketAddr) -> Self {
+        Self { key, signing, address, faults: FaultSwitch::default(), running: None }
+    }
+}
+
+/// What a replica is started with beside what its machine has.
+struct Parts {
+    device: DeviceIdentity,
+    storage: Option<Storage>,
+    learned: Option<Snapshot>,
+    listen: Listen,
+    service: Box<dyn Service>,
+}
+
+/// The identity of a machine's device, in its folder.
+const DEVICE: &str = "device";
 
 /// How long a replica may take for a round before it counts as one that says nothing.
 const ROUND_MAX: Duration = Duration::from_secs(1);
-
-/// A device, and what its replica keeps.
-type Kept = (DeviceIdentity, Option<Storage>);
 
 /// What a [`LocalCluster`] is started with.
 #[derive(Clone, Debug, Default)]
@@ -125,28 +157,21 @@ impl Builder {
         let addresses = listeners.iter().map(address).collect::<std::io::Result<Vec<_>>>()?;
         let NewCluster { config, replicas, administrator_keys, .. } =
             NewCluster::generate(&addresses, &self.options);
-        let addresses = node::addresses(&config)?;
-        let keys = replicas.iter().map(|secrets| secrets.key.clone()).collect();
-        let signing = replicas.iter().map(|secrets| secrets.signing.clone()).collect();
-        let (data, cold_state) = (self.data, self.cold_state);
-        let running = Vec::with_capacity(n);
-        let faults = (0..n).map(|_| FaultSwitch::default()).collect();
         let mut cluster = LocalCluster {
+            first: config.clone(),
             config,
-            addresses,
-            keys,
-            signing,
             administrator_keys,
-            faults,
-            data,
-            cold_state,
-            replicas: running,
+            data: self.data,
+            cold_state: self.cold_state,
+            machines: Vec::with_capacity(n),
         };
-        for ((id, secrets), listener) in (0..).zip(replicas).zip(listeners) {
-            let (device, storage) = cluster.begin(id, secrets.device)?;
-            let parts = (device, storage, Listen::Bound(listener));
-            let running = cluster.run(id, parts, service())?;
-            cluster.replicas.push(Some(running));
+        for (secrets, listener) in replicas.into_iter().zip(listeners) {
+            let ReplicaSecrets { key, signing, device } = secrets;
+            cluster.machines.push(Machine::new(key, signing, listener.local_addr()?));
+            let listen = Listen::Bound(listener);
+            let service = service();
+            let parts = Parts { device, storage: None, learned: None, listen, service };
+            cluster.begin(cluster.machines.len() - 1, parts)?;
         }
         Ok(cluster)
     }
@@ -159,9 +184,10 @@ impl LocalCluster {
         Builder::default()
     }
 
-    /// What everybody may know of the cluster.
+    /// What everybody may know of the cluster, as it is after the last change that was made by
+    /// [`Self::alter`] and the like.
     #[must_use]
-    pub const fn config(&self) -> &crate::config::ClusterConfig {
+    pub const fn config(&self) -> &ClusterConfig {
         &self.config
     }
 
@@ -182,100 +208,140 @@ impl LocalCluster {
         keys.map(|keys| Administrator::connect(&self.config, keys)).collect()
     }
 
-    /// The first life of a device, in a data folder if there is to be one.
-    fn begin(&self, id: u16, device: DeviceIdentity) -> Result<Kept, StartError> {
-        let Some(folder) = self.folder(id) else { return Ok((device, None)) };
-        std::fs::create_dir(&folder)?;
-        device.save(&folder.join("device"))?;
-        self.resume(id, &folder)
+    /// Starts a machine's first replica, with the first life of its device, in a data folder if
+    /// there is to be one.
+    fn begin(&mut self, machine: usize, parts: Parts) -> Result<(), StartError> {
+        let config = self.config.clone();
+        let parts = match self.folder(machine) {
+            None => parts,
+            Some(folder) => {
+                std::fs::create_dir(&folder)?;
+                parts.device.save(&folder.join(DEVICE))?;
+                let data = self.open(&folder)?;
+                let (device, storage) = self.take(machine, &config, data, &folder)?;
+                Parts { device, storage: Some(storage), ..parts }
+            }
+        };
+        self.run(machine, &config, parts)
     }
 
-    /// Goes on from what a replica kept.
-    fn resume(&self, id: u16, folder: &Path) -> Result<Kept, StartError> {
-        let data = DataFolder::open(&folder.join("data"))?.with_cold_state(self.cold_state);
-        let (device, storage) = data.take(&self.config, id, folder)?;
-        Ok((device, Some(storage)))
+    fn folder(&self, machine: usize) -> Option<PathBuf> {
+        Some(self.data.as_ref()?.join(format!("replica-{machine}")))
     }
 
-    fn folder(&self, id: u16) -> Option<PathBuf> {
-        Some(self.data.as_ref()?.join(format!("replica-{id}")))
+    fn open(&self, folder: &Path) -> Result<DataFolder, StartError> {
+        Ok(DataFolder::open(&folder.join("data"))?.with_cold_state(self.cold_state))
+    }
+
+    fn take(
+        &self,
+        machine: usize,
+        config: &ClusterConfig,
+        data: DataFolder,
+        folder: &Path,
+    ) -> Result<(DeviceIdentity, Storage), StartError> {
+        let ReplicaId(id) = self.place(machine, config)?;
+        Ok(data.take(config, id, folder)?)
+    }
+
+    /// As which replica a configuration has a machine.
+    fn place(&self, machine: usize, config: &ClusterConfig) -> Result<ReplicaId, StartError> {
+        let place = config.membership().member(&self.machines[machine].key.client_id());
+        place.ok_or(StartError::NotAMember(machine))
     }
 
     fn run(
-        &self,
-        id: u16,
-        (device, storage, listen): (DeviceIdentity, Option<Storage>, Listen),
-        service: Box<dyn Service>,
-    ) -> Result<(Running, Watch), StartError> {
-        let of = usize::from(id);
-        let (key, signing) = (self.keys[of].clone(), self.signing[of].clone());
+        &mut self,
+        machine: usize,
+        config: &ClusterConfig,
+        parts: Parts,
+    ) -> Result<(), StartError> {
+        let ReplicaId(id) = self.place(machine, config)?;
+        let Machine { key, signing, faults, .. } = &self.machines[machine];
+        let Parts { device, storage, learned, listen, service } = parts;
         let trusted = Trusted::Here(signing.clone());
-        let secrets = ReplicaSecrets { key, signing, device };
-        let taken = Taken { secrets, trusted, storage, states: None, learned: None };
-        let addresses = self.addresses.clone();
-        let replica = node::replica(&self.config, id, taken, addresses, listen, service)?;
+        let secrets = ReplicaSecrets { key: key.clone(), signing: signing.clone(), device };
+        let taken = Taken { secrets, trusted, storage, states: None, learned };
+        let addresses = node::addresses(config)?;
+        let replica = node::replica(config, id, taken, addresses, listen, service)?;
         let watch = replica.watch();
-        Ok((replica.with_faults(self.faults[usize::from(id)].clone()).spawn()?, watch))
-    }
-
-    /// Makes a replica misbehave, or stop misbehaving.
-    ///
-    /// # Panics
-    /// If there is no replica of this number.
-    pub fn set_fault(&self, id: usize, fault: Fault) {
-        self.faults[id].set(fault);
-    }
-
-    /// Starts a replica that was stopped, with a service in its initial state. With a
-    /// [data folder](Builder::data) it goes on as whom it was. Without one it has lost its memory,
-    /// so it comes with a trusted device that begins a new incarnation; the group admits it and
-    /// brings it level. Does nothing if it runs.
-    ///
-    /// # Errors
-    /// [`StartError`] if the system refuses.
-    ///
-    /// # Panics
-    /// If there is no replica of this number.
-    pub fn restart(&mut self, id: usize, service: Box<dyn Service>) -> Result<(), StartError> {
-        if self.replicas[id].is_none() {
-            // There are at most 64 replicas.
-            let (number, listen) = (id as u16, Listen::Address(self.addresses[id]));
-            let (device, storage) = match self.folder(number) {
-                Some(folder) => self.resume(number, &folder)?,
-                None => {
-                    let member = &self.config.membership().members[id];
-                    (DeviceIdentity::next_life(member), None)
-                }
-            };
-            self.replicas[id] = Some(self.run(number, (device, storage, listen), service)?);
-        }
+        let running = replica.with_faults(faults.clone()).spawn()?;
+        self.machines[machine].running = Some((running, watch));
         Ok(())
     }
 
-    /// Stops a replica, as a crash would. Does nothing if it was stopped before.
-    ///
-    /// # Errors
-    /// [`Fatal`] if it had ended by itself.
+    /// Makes a machine's replica misbehave, or stop misbehaving.
     ///
     /// # Panics
-    /// If there is no replica of this number.
-    pub fn kill(&mut self, id: usize) -> Result<(), Fatal> {
-        self.replicas[id].take().map_or(Ok(()), |(running, _)| running.stop())
+    /// If there is no machine of this number.
+    pub fn set_fault(&self, machine: usize, fault: Fault) {
+        self.machines[machine].faults.set(fault);
     }
 
-    /// What a replica says of itself; none if it was stopped, or has said nothing for a second.
+    /// Starts the replica of a machine where it was stopped, with a service in its initial state.
+    /// With a [data folder](Builder::data) it goes on as whom it was. Without one it has lost its
+    /// memory, so it comes with a trusted device that begins a new incarnation; the group admits it
+    /// and brings it level. Does nothing if it runs.
+    ///
+    /// # Errors
+    /// [`StartError`] if the machine is no member, or the system refuses.
     ///
     /// # Panics
-    /// If there is no replica of this number.
+    /// If there is no machine of this number.
+    pub fn restart(
+        &mut self,
+        machine: usize,
+        service: Box<dyn Service>,
+    ) -> Result<(), StartError> {
+        if self.machines[machine].running.is_some() {
+            return Ok(());
+        }
+        let place = self.place(machine, &self.config)?;
+        let (config, device, storage) = match self.folder(machine) {
+            Some(folder) => {
+                let mut data = self.open(&folder)?;
+                let config = match self.place(machine, &self.first) {
+                    Ok(_) => self.first.clone(),
+                    Err(_) => data.known(&self.first)?,
+                };
+                let (device, storage) = self.take(machine, &config, data, &folder)?;
+                (config, device, Some(storage))
+            }
+            None => {
+                let member = &self.config.membership().members[usize::from(place.0)];
+                (self.config.clone(), DeviceIdentity::next_life(member), None)
+            }
+        };
+        let listen = Listen::Address(self.machines[machine].address);
+        let parts = Parts { device, storage, learned: None, listen, service };
+        self.run(machine, &config, parts)
+    }
+
+    /// Stops the replica of a machine, as a crash would. Does nothing if it was stopped before.
+    ///
+    /// # Errors
+    /// [`Fatal`] if it had ended by itself, as it does after it has left the group.
+    ///
+    /// # Panics
+    /// If there is no machine of this number.
+    pub fn kill(&mut self, machine: usize) -> Result<(), Fatal> {
+        self.machines[machine].running.take().map_or(Ok(()), |(running, _)| running.stop())
+    }
+
+    /// What the replica of a machine says of itself; none if it was stopped or has ended, or has
+    /// said nothing for a second.
+    ///
+    /// # Panics
+    /// If there is no machine of this number.
     #[must_use]
-    pub fn status(&self, id: usize) -> Option<Arc<StatusReport>> {
-        self.replicas[id].as_ref().and_then(|(_, watch)| watch.ask(ROUND_MAX))
+    pub fn status(&self, machine: usize) -> Option<Arc<StatusReport>> {
+        self.machines[machine].running.as_ref().and_then(|(_, watch)| watch.ask(ROUND_MAX))
     }
 }
 
 impl Drop for LocalCluster {
     fn drop(&mut self) {
-        for (running, _) in self.replicas.iter_mut().filter_map(Option::take) {
+        for (running, _) in self.machines.iter_mut().filter_map(|it| it.running.take()) {
             // Why it had ended was logged when it did.
             let _ = running.stop();
         }
@@ -284,7 +350,7 @@ impl Drop for LocalCluster {
 
 impl std::fmt::Debug for LocalCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let alive = self.replicas.iter().flatten().count();
-        write!(f, "LocalCluster({alive} of {} replicas)", self.replicas.len())
+        let alive = self.machines.iter().filter(|it| it.running.is_some()).count();
+        write!(f, "LocalCluster({alive} of {} machines)", self.machines.len())
     }
 }

@@ -14,7 +14,6 @@
 use crate::config::ClusterConfig;
 use crate::error::ConfigError;
 use crate::files::{read_bounded, write_whole};
-use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::{GroupId, Incarnation, ReplicaId};
 use pentarchy_core::limits::PROTOCOL_NAME_BYTES_MAX;
 use pentarchy_core::membership::{Member, Membership};
@@ -120,6 +119,17 @@ pub enum DataError {
         /// The folder.
         folder: PathBuf,
         /// What is wrong.
+        problem: String,
+    },
+    /// The proofs that are kept here are of another group than the configuration's.
+    #[error(
+        "data folder {}: it is of another group than the configuration: {problem}",
+        folder.display()
+    )]
+    OtherGroup {
+        /// The folder.
+        folder: PathBuf,
+        /// Where the proofs stop leading on.
         problem: String,
     },
     /// The protocol's name cannot be read or written.
@@ -276,15 +286,19 @@ impl DataFolder {
         Ok((identity, Storage { kept, past: None, spool }))
     }
 
-    /// The proofs that are here of how the group's configurations ended. A replica that joined goes
-    /// by them when it is started again: its `cluster.toml` does not name it.
+    /// The group in the last configuration of which this folder has a proof. A replica that joined
+    /// goes by that when it is started again: its `cluster.toml` does not name it.
     ///
     /// # Errors
-    /// [`DataError`], also if they are another group's.
-    pub fn links(&mut self, config: &ClusterConfig) -> Result<Vec<Proof>, DataError> {
+    /// [`DataError`], also if the proofs are another group's.
+    pub fn known(&mut self, config: &ClusterConfig) -> Result<ClusterConfig, DataError> {
         let links = self.files.folder(CHAIN).map_err(StorageError::from);
         let links = links.and_then(|folder| read_chain(folder, config.group));
-        links.map_err(|error| storage(&self.path, error))
+        let links = links.map_err(|error| storage(&self.path, error))?;
+        config.follow(&links).map_err(|error| {
+            let (folder, problem) = (self.path.clone(), error.to_string());
+            DataError::OtherGroup { folder, problem }
+        })
     }
 
     /// A log says something else, or nothing, to another protocol than the one that wrote it.

@@ -205,6 +205,12 @@ impl NewMember {
         &self.secrets.signing
     }
 
+    /// All that only that machine may know.
+    #[must_use]
+    pub fn into_secrets(self) -> ReplicaSecrets {
+        self.secrets
+    }
+
     /// Writes a new folder with all of it.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ pub mod learning;
 pub mod node;
 pub mod protocols;
 
-pub use cluster::LocalCluster;
+pub use cluster::{AlterError, LocalAlteration, LocalCluster};
 pub use pentarchy_client::{Client, ClientEvent, Completions, Pending, RequestError};
 pub use pentarchy_client::{Comparator, Extractor, Kind, ReplyListener, RequestId, ServiceProxy};
 pub use pentarchy_core::Bytes;

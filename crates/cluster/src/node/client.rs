@@ -16,6 +16,7 @@ use pentarchy_protocols::ClientStart;
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::warn;
 
@@ -44,7 +45,23 @@ pub fn connect(config: &ClusterConfig, keys: KeyPair) -> Result<Client, StartErr
 /// # Errors
 /// [`StartError`] as for [`connect`].
 pub fn client_config(config: &ClusterConfig, keys: KeyPair) -> Result<ClientConfig, StartError> {
-    config_of(config, keys, None)
+    config_of(config, keys, None, None)
+}
+
+/// The same for a client that lives long. Whenever its group has changed, it writes to this file
+/// how (see [`chain_file`](crate::chain_file)), so that it finds the group again after a restart,
+/// also if none of the machines that `config` names is a member any more:
+/// [`ClusterConfig::follow_file`] reads the file. No other client in the process may have it. A
+/// client that cannot write it says so in its log, and goes on.
+///
+/// # Errors
+/// [`StartError`] as for [`connect`].
+pub fn keeping_client_config(
+    config: &ClusterConfig,
+    keys: KeyPair,
+    chain: &Path,
+) -> Result<ClientConfig, StartError> {
+    config_of(config, keys, None, Some(chain.to_path_buf()))
 }
 
 /// The same for one who signs what it asks, whatever means other clients have: what members and
@@ -56,17 +73,23 @@ pub fn signing_client_config(
     config: &ClusterConfig,
     keys: KeyPair,
 ) -> Result<ClientConfig, StartError> {
-    config_of(config, keys, Some(RequestMode::Signature))
+    config_of(config, keys, Some(RequestMode::Signature), None)
 }
 
 fn config_of(
     config: &ClusterConfig,
     keys: KeyPair,
     mode: Option<RequestMode>,
+    chain: Option<PathBuf>,
 ) -> Result<ClientConfig, StartError> {
     let can_change = !config.administrators.keys.is_empty();
-    let known = BTreeMap::new();
-    let mut follower = ConfigFollower { config: config.clone(), keys: keys.clone(), mode, known };
+    let mut follower = ConfigFollower {
+        config: config.clone(),
+        keys: keys.clone(),
+        mode,
+        known: BTreeMap::new(),
+        chain,
+    };
     // Not above the first number that the client's host gives out, which is the same clock, later.
     let floor = pentarchy_io::clock::wall_micros();
     let NextGroup { membership, addresses, signer, core } = follower.group(floor)?;
@@ -83,13 +106,15 @@ struct ConfigFollower {
     mode: Option<RequestMode>,
     /// Where the members were when the client found them last.
     known: BTreeMap<String, SocketAddr>,
+    /// Where the client keeps how the group has changed.
+    chain: Option<PathBuf>,
 }
 
 impl ConfigFollower {
     /// What a client of the present configuration is made of. A member whose name leads nowhere any
     /// more is where it was: it may be the one that is gone.
     fn group(&mut self, floor: u64) -> Result<NextGroup, StartError> {
-        let Self { config, keys, mode, known } = self;
+        let Self { config, keys, mode, known, .. } = self;
         let membership = Arc::new(config.membership());
         let mode = mode.unwrap_or(config.request_auth);
         let signer = signer(config, keys.clone(), &membership, mode)?;
@@ -102,6 +127,15 @@ impl ConfigFollower {
         };
         let addresses = config.replicas.iter().map(find).collect::<Result<_, StartError>>()?;
         Ok(NextGroup { addresses, membership, signer, core })
+    }
+
+    fn keep_chain(&self) {
+        if let Some(chain) = &self.chain
+            && let Err(error) = self.config.write_chain(chain)
+        {
+            let number = self.config.number();
+            warn!(%error, number, "cannot keep how the group came to this configuration");
+        }
     }
 }
 
@@ -119,14 +153,20 @@ impl Follows for ConfigFollower {
         let led = self.config.follow(links).ok()?;
         let before = std::mem::replace(&mut self.config, led);
         if is_same_for_clients(&before, &self.config) {
+            self.keep_chain();
             return None;
         }
-        let next = self.group(floor);
-        if let Err(error) = &next {
-            warn!(%error, "cannot follow the group yet; trying again");
-            self.config = before;
+        match self.group(floor) {
+            Ok(next) => {
+                self.keep_chain();
+                Some(next)
+            }
+            Err(error) => {
+                warn!(%error, "cannot follow the group yet; trying again");
+                self.config = before;
+                None
+            }
         }
-        next.ok()
     }
 }
 

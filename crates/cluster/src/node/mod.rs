@@ -4,7 +4,9 @@ mod client;
 mod counters;
 mod epochs;
 
-pub use client::{client_config, client_quorums, connect, signing_client_config};
+pub use client::{
+    client_config, client_quorums, connect, keeping_client_config, signing_client_config,
+};
 pub use counters::{COUNTER_COMMAND, Trusted};
 use epochs::Epochs;
 
@@ -53,6 +55,9 @@ pub enum StartError {
         /// The highest there is.
         last: usize,
     },
+    /// The group has let this machine go, or has not taken it yet.
+    #[error("machine {0} is no member of the group")]
+    NotAMember(usize),
     /// The configuration names a protocol that this program does not have.
     #[error("this program has no protocol {0:?}")]
     Protocol(String),

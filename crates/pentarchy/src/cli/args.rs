@@ -304,7 +304,8 @@ pub struct ReplicaArgs {
     one beside each\napplication. With a password it listens on any address, and the password \
     travels in the clear.")]
 pub struct GatewayArgs {
-    /// The cluster's public configuration
+    /// The cluster's public configuration. When the group has changed, the gateway writes how into
+    /// the file beside it that ends in .chain, and finds the group by both when it starts again
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
     /// The gateway's client key. If another process starts with the same key, this one stops

@@ -2,6 +2,7 @@
 
 use super::args::GatewayArgs;
 use super::listening::{bind_metrics, no_metrics};
+use pentarchy::chain_file;
 use pentarchy::config::ClusterConfig;
 use pentarchy::metrics::gateway::GatewaySource;
 use pentarchy::metrics::server;
@@ -29,7 +30,9 @@ pub fn run(args: &GatewayArgs) -> Outcome {
     let metrics = args.metrics.map(bind_metrics).transpose()?;
     let copies = u32::try_from(config.membership().quorums().f).unwrap_or(u32::MAX);
     let usage = |error: String| Failure::Usage(error);
-    let client = node::client_config(&config, keys).map_err(|error| usage(error.to_string()))?;
+    let chain = chain_file::beside(&args.config);
+    let client = node::keeping_client_config(&config, keys, &chain);
+    let client = client.map_err(|error| usage(error.to_string()))?;
     let client = Replicated::connect(client).map_err(|error| usage(error.to_string()))?;
     let gateway = GatewayConfig {
         listen: args.listen,

@@ -158,11 +158,5 @@ fn address(args: &ReplicaArgs) -> Outcome<SocketAddr> {
 /// The group as the data folder knows it: a machine that has joined finds itself there.
 fn known(args: &ReplicaArgs, config: ClusterConfig) -> Outcome<ClusterConfig> {
     let Some(mut folder) = data_folder(args, &config).map_err(usage)? else { return Ok(config) };
-    let links = folder.links(&config).map_err(|error| Failure::Usage(error.to_string()))?;
-    config.follow(&links).map_err(|error| {
-        Failure::Usage(format!(
-            "the data folder is of another group than {}: {error}",
-            args.config.display()
-        ))
-    })
+    folder.known(&config).map_err(|error| Failure::Usage(error.to_string()))
 }

@@ -110,13 +110,12 @@ struct Kept {
 
 impl Kept {
     fn new(first: ClusterConfig, root: &Path) -> Self {
-        let links = |(_, folder): (u16, PathBuf)| {
+        let known = |(_, folder): (u16, PathBuf)| {
             let path = folder.join(DATA_FOLDER);
             let folder = path.exists().then(|| DataFolder::open(&path).ok()).flatten();
-            folder?.links(&first).ok()
+            folder?.known(&first).ok()
         };
-        let all = machines::folders(root).into_iter().filter_map(links);
-        let ends = all.filter_map(|links| first.follow(&links).ok());
+        let ends = machines::folders(root).into_iter().filter_map(known);
         let last = ends.max_by_key(ClusterConfig::number).unwrap_or_else(|| first.clone());
         Self { first, last }
     }

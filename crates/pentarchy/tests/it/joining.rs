@@ -336,7 +336,15 @@ fn what_was_exported_leads_to_a_group_that_is_elsewhere() {
         &listen,
     ]);
     eventually("the gateway listens", || std::net::TcpStream::connect(&listen).is_ok());
-    assert_eq!(group.count(&mut Connection::open(port)), 1);
+    let mut connection = Connection::open(port);
+    assert_eq!(group.count(&mut connection), 1);
+
+    // What a gateway has followed it knows when it starts again.
+    let (said, code) = group.members(&["refresh"]);
+    assert!(code == Some(0), "{said}");
+    assert_eq!(group.count(&mut connection), 2);
+    let third = |said: &str| said.contains("configuration 3:");
+    eventually("it has kept that", || third(&commands("check", &elsewhere).0));
 
     let links = std::fs::read_to_string(&beside).expect("text");
     let damaged = [links.replacen("\n0", "\n1", 1), links.replacen('\n', "\nno link\n", 1)];

@@ -1,5 +1,6 @@
 //! The binary and the library as their users see them.
 
+mod altering;
 mod backup;
 mod bench;
 mod bench_faults;
