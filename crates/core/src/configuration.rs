@@ -174,11 +174,19 @@ impl Configuration {
         Hasher::new("pentarchy configuration").bytes(&self.agreed().to_bytes()).finish()
     }
 
-    /// Whether members can sign by other keys in the next configuration without that clients know:
-    /// these check neither signatures of replicas nor MACs under keys that they share with them.
+    /// Whether members can sign by other keys in the next configuration without that clients know.
+    /// Clients check nothing that replicas sign: they hand it on to other replicas. But those that
+    /// make MACs share a key with each member's signing key.
     #[must_use]
     pub fn can_rekey(&self) -> bool {
-        !self.facts.speculative && self.requests != RequestMeans::Macs
+        self.requests != RequestMeans::Macs
+    }
+
+    /// Whether the group can come to order by another protocol. That is not built for replicas that
+    /// execute before they agree.
+    #[must_use]
+    pub fn can_switch(&self) -> bool {
+        self.can_rekey() && !self.facts.speculative && self.lane.pillars == 1
     }
 
     /// What all replicas have of it. Of the first configuration that is all but the addresses: each

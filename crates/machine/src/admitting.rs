@@ -224,8 +224,7 @@ impl<D: Disk> Machine<'_, D> {
         let begun = driver.elapsed();
         let known = usize::try_from(from).unwrap_or(usize::MAX);
         let links = self.epoch_manager.epochs.links().iter().skip(known).take(LINKS_TOLD_MAX);
-        let is_final = self.executor.readable().is_some();
-        let pending = self.executor.pending_change().filter(|_| is_final);
+        let pending = self.executor.settled_change();
         let standing = Standing {
             epoch: self.epoch(),
             links: links.cloned().collect(),

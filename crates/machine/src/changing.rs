@@ -32,12 +32,11 @@ impl<D: Disk> Machine<'_, D> {
         let is_admitted = self.epoch_manager.epochs.is_admitted();
         // Where the next epoch is proved and waits for the disk, its keys are still to be adopted.
         let is_between = self.epoch_manager.next.is_some();
-        let is_final = self.executor.readable().is_some();
-        if self.is_resuming() || !is_admitted || is_between || !is_final {
+        if self.is_resuming() || !is_admitted || is_between {
             return Ok(());
         }
         self.forget_void_changes();
-        let Some((change, digest)) = self.executor.pending_change() else { return Ok(()) };
+        let Some((change, digest)) = self.executor.settled_change() else { return Ok(()) };
         let is_new = self.said_ready.change != digest;
         if !is_new && self.engine.now_ms < self.said_ready.again_ms {
             return Ok(());
@@ -140,6 +139,9 @@ impl<D: Disk> Machine<'_, D> {
     /// not say so: after a crash, a replica executes again what was ordered before the change, and
     /// others may count it as ready.
     fn forget_void_changes(&mut self) {
+        if self.executor.is_speculative() {
+            return;
+        }
         let Some(current) = &self.executor.membership().stated else { return };
         let (number, withdrawn) = (current.number, self.executor.withdrawn_changes());
         let time = self.executor.time();
@@ -160,8 +162,8 @@ fn is_ordered_otherwise(change: &Change, membership: &Membership) -> bool {
 }
 
 /// Whether a machine can carry out a change: of keys, secret, administrators, addresses, members,
-/// how many of them may be faulty, and, where the order is not split, the protocol and how requests
-/// are checked. One that leaves is never ready.
+/// how many of them may be faulty, and, where it [can be](Configuration::can_switch), the protocol
+/// and how requests are checked. One that leaves is never ready.
 fn can_follow(change: &Change, membership: &Membership, me: MemberId) -> bool {
     let Some(current) = &membership.stated else { return false };
     let Configuration { members, .. } = &change.next;
@@ -171,8 +173,7 @@ fn can_follow(change: &Change, membership: &Membership, me: MemberId) -> bool {
     same.next_member = current.next_member;
     same.f = current.f;
     same.administrators.clone_from(&current.administrators);
-    // Otherwise clients go by keys in their own files.
-    if current.lane.pillars == 1 && current.can_rekey() {
+    if current.can_switch() {
         same.protocol.clone_from(&current.protocol);
         (same.facts, same.requests) = (current.facts, current.requests);
     }

@@ -54,9 +54,7 @@ impl<D: Disk> Machine<'_, D> {
 
     /// The members of the next configuration that are none of this one.
     fn joins(&self) -> impl Iterator<Item = &MemberEntry> {
-        // A replica may take back what it only speculated.
-        let pending = self.executor.pending_change();
-        let pending = pending.filter(|_| self.executor.readable().is_some());
+        let pending = self.executor.settled_change();
         let members = &self.membership().members;
         let is_new = |next: &&MemberEntry| members.iter().all(|member| member.id != next.id);
         pending.into_iter().flat_map(|(change, _)| &change.next.members).filter(is_new)

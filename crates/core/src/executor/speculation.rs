@@ -15,6 +15,8 @@
 
 use super::{Executor, Lookup, Notice, Reply};
 use crate::batch::Batch;
+use crate::change::Change;
+use crate::digest::Digest;
 use crate::ids::{ClientId, Slot, View};
 use crate::limits::{SPECULATIVE_ASKS_MAX, SPECULATIVE_UNTOLD_BYTES_MAX};
 use crate::mutant;
@@ -34,13 +36,20 @@ pub(super) struct Speculation {
     log: Vec<Done>,
     /// Nothing up to here is taken back.
     committed: Slot,
+    /// The change that is pending there.
+    pending: Pending,
     /// Who asked for results of which slot that were not final.
     asks: VecDeque<(Slot, Arc<Envelope>)>,
 }
 
+/// A change of the group that waits for its members, and its digest.
+type Pending = Option<(Arc<Change>, Digest)>;
+
 /// One slot.
 struct Done {
     batch: Arc<Batch>,
+    /// The change that is pending behind it.
+    pending: Pending,
     /// Where it stands.
     place: Place,
     /// What clients are to be told unasked, until they are.
@@ -95,7 +104,8 @@ impl Executor {
         if self.speculation.is_none() {
             let mark = self.cut();
             let (committed, log, asks) = (mark.slot, Vec::new(), VecDeque::new());
-            self.speculation = Some(Speculation { mark, log, committed, asks });
+            let pending = self.pending();
+            self.speculation = Some(Speculation { mark, log, committed, pending, asks });
         }
         let (mut events, mut deferred) = (Vec::new(), Vec::<(ClientId, Vec<Reply>)>::new());
         self.run(place.slot, batch, |client, notice| match notice {
@@ -111,11 +121,12 @@ impl Executor {
             event @ Notice::Event { .. } => events.push((*client, event)),
         });
         let is_wanted = !events.is_empty() || self.is_ending();
+        let pending = self.pending();
         if let Some(speculation) = &mut self.speculation {
             if !speculation.keeps(&deferred) {
                 deferred.clear();
             }
-            speculation.log.push(Done { batch: batch.clone(), place, events, deferred });
+            speculation.log.push(Done { batch: batch.clone(), pending, place, events, deferred });
         }
         is_wanted
     }
@@ -132,6 +143,7 @@ impl Executor {
         let count = upto.0.saturating_sub(speculation.committed.0);
         speculation.committed = speculation.committed.max(upto);
         for done in speculation.log.iter_mut().skip(from as usize).take(count as usize) {
+            speculation.pending = done.pending.take();
             core::mem::take(&mut done.events)
                 .into_iter()
                 .for_each(|(to, event)| notify(&to, event));
@@ -228,6 +240,22 @@ impl Executor {
     #[must_use]
     pub fn is_speculative(&self) -> bool {
         self.committed() < self.executed
+    }
+
+    fn pending(&self) -> Pending {
+        self.pending_change().map(|(change, digest)| (change.clone(), digest))
+    }
+
+    /// The change that is [pending](Self::pending_change) behind the last slot that will not be
+    /// taken back.
+    #[must_use]
+    pub fn settled_change(&self) -> Option<(&Arc<Change>, Digest)> {
+        match &self.speculation {
+            Some(Speculation { committed, pending, .. }) if *committed < self.executed => {
+                pending.as_ref().map(|(change, digest)| (change, *digest))
+            }
+            _ => self.pending_change(),
+        }
     }
 
     /// Whether an event for this client waits until it is final.

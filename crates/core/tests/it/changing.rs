@@ -15,10 +15,10 @@ use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Handover};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, Millis};
+use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, Millis, Slot, View};
 use pentarchy_core::limits::{CHANGE_MILLIS_MAX, CONFIGURATIONS_MAX, READY_WAIT_MILLIS};
 use pentarchy_core::membership::{Life, PillarConfig};
-use pentarchy_core::ports::client::Outcome;
+use pentarchy_core::ports::client::{Outcome, Place};
 use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::request::{Draft, Request, RequestAuth};
@@ -154,6 +154,24 @@ impl Group {
     }
 
     fn answers(&mut self, asked: &[(ClientId, Bytes)]) -> Vec<Bytes> {
+        let batch = self.batch(asked);
+        let answer = |outcome| match outcome {
+            Outcome::Done(bytes) => bytes,
+            other => panic!("{other:?}"),
+        };
+        toy::run(&mut self.executor, &batch).into_iter().map(answer).collect()
+    }
+
+    /// One slot that may be taken back.
+    fn speculate(&mut self, asked: &[(ClientId, Petition)]) {
+        let requests: Vec<_> = asked.iter().map(|(by, it)| (*by, it.to_bytes())).collect();
+        let batch = Arc::new(self.batch(&requests));
+        let slot = self.executor.executed().next();
+        let place = Place { view: View(0), slot, history: Digest::default() };
+        self.executor.speculate(place, &batch, true, |_, _| {});
+    }
+
+    fn batch(&mut self, asked: &[(ClientId, Bytes)]) -> Batch {
         let envelope = |(client, operation): &(ClientId, Bytes)| {
             self.asked += 1;
             let requests = vec![Request { number: self.asked, operation: operation.clone() }];
@@ -161,12 +179,7 @@ impl Group {
             Arc::new(draft.seal(RequestAuth::Signature([0; 64])))
         };
         let envelopes: Vec<_> = asked.iter().map(envelope).collect();
-        let batch = Batch { time: Millis(self.time), envelopes, digest: Digest::default() };
-        let answer = |outcome| match outcome {
-            Outcome::Done(bytes) => bytes,
-            other => panic!("{other:?}"),
-        };
-        toy::run(&mut self.executor, &batch).into_iter().map(answer).collect()
+        Batch { time: Millis(self.time), envelopes, digest: Digest::default() }
     }
 
     fn show(&mut self) -> Shown {
@@ -527,6 +540,31 @@ fn what_expired_or_was_withdrawn_is_void() {
     assert!(group.propose(&change)[0].contains("was withdrawn; make it anew"));
     assert!(group.slot(&[by(1)])[0].contains("make it anew"), "nor is it withdrawn twice");
     group.pend(&Change { attempt: 1, ..change });
+}
+
+#[test]
+fn a_change_is_settled_once_nothing_takes_it_back() {
+    let mut group = Group::of(&first());
+    let change = Arc::new(adding(&first()));
+    let by = |number| (administrator(number), Petition::Propose(change.clone()));
+    let is_settled = |group: &Group| group.executor.settled_change().is_some();
+    group.speculate(&[by(0)]);
+    group.speculate(&[by(1)]);
+    assert!(group.executor.pending_change().is_some() && !is_settled(&group));
+    group.executor.commit(Slot(1), |_, _| {});
+    assert!(!is_settled(&group), "one of two proposed it");
+    group.executor.rollback(Slot(1));
+    assert!(group.executor.pending_change().is_none());
+    group.speculate(&[by(1)]);
+    group.executor.commit(Slot(2), |_, _| {});
+    group.speculate(&[]);
+    assert!(group.executor.is_speculative() && is_settled(&group));
+    let withdrawal = Withdrawal { expects: first().digest(), attempt: 0 };
+    let withdraw = |number| (administrator(number), Petition::Withdraw(withdrawal));
+    group.speculate(&[withdraw(0), withdraw(1)]);
+    assert!(group.executor.pending_change().is_none() && is_settled(&group));
+    group.executor.commit(Slot(4), |_, _| {});
+    assert!(!is_settled(&group));
 }
 
 /// Why a change is refused.
