@@ -475,6 +475,11 @@ impl Oracle {
         self.validity.submitted(client, number, Bytes::from_static(FENCE));
     }
 
+    /// A client begins again with a read.
+    pub fn reads_again(&mut self, client: ClientId, number: u64) {
+        self.speculation.reads_again(client, number);
+    }
+
     /// A client was told what came of an operation.
     pub fn completed(&mut self, client: ClientId, number: u64, outcome: Outcome) {
         let Some(index) = self.open.remove(&(client, number)) else { return };

@@ -223,10 +223,12 @@ impl Options {
         if config.faults && !config.hostile_only && !rules.pillars {
             options.draw_late(&mut Rng::new(services.next_u64().rotate_left(59)));
         }
-        if config.faults && !config.hostile_only && !rules.pillars && !rules.speculative {
+        if config.faults && !config.hostile_only && !rules.pillars {
             let seed = services.next_u64();
             options.draw_replacements(&mut Rng::new(seed.rotate_left(61)));
-            options.draw_switches(&mut Rng::new(seed.rotate_left(13)));
+            if !rules.speculative {
+                options.draw_switches(&mut Rng::new(seed.rotate_left(13)));
+            }
             options.draw_reshapes(&mut Rng::new(seed.rotate_left(37)));
         }
         if !rules.fault_model.lies() {

@@ -92,6 +92,9 @@ pub enum ClientAct {
     },
     /// The application was told that events below this number are missing.
     Missed(u64),
+    /// The client, which has come to another configuration, begins again with a read of this
+    /// number.
+    ReadsAgain(u64),
 }
 
 /// Of so many replies that the application judges there is no room for one, as other replies of
@@ -326,7 +329,12 @@ impl<'a> ClientNode<'a> {
         for replica in (0..replicas).map(ReplicaId) {
             self.step(Event::Connected(replica), out);
         }
-        outstanding.into_iter().for_each(|event| self.step(event, out));
+        for event in outstanding {
+            if let Event::Query { number, .. } = event {
+                out.push(ClientAct::ReadsAgain(number));
+            }
+            self.step(event, out);
+        }
     }
 
     /// Goes on as replicas said some time ago.

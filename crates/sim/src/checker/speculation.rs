@@ -7,7 +7,7 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
 use pentarchy_core::ports::client::{Outcome, Reply};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The name of the property.
@@ -35,6 +35,9 @@ pub struct Speculation {
     sure: BTreeMap<(ClientId, u64), Fingerprint>,
     /// What clients acted on; true if it has to be in the final history.
     accepted: BTreeMap<(ClientId, u64), (Fingerprint, bool)>,
+    /// Reads with which clients began again in another configuration. What an order gave before
+    /// that is not what replicas answer now; whether the answer fits is the history's affair.
+    again: BTreeSet<(ClientId, u64)>,
     is_used: bool,
 }
 
@@ -73,10 +76,19 @@ impl Speculation {
         Ok(done)
     }
 
+    /// A client begins again with a read, which may have been ordered before.
+    pub fn reads_again(&mut self, client: ClientId, number: u64) {
+        self.sure.remove(&(client, number));
+        self.again.insert((client, number));
+    }
+
     fn is_sure(&mut self, client: ClientId, reply: &Reply) -> Verdict {
         let Outcome::Done(result) = &reply.outcome else { return Ok(()) };
         let result = Audit::of(result);
         let place = (client, reply.number);
+        if self.again.contains(&place) {
+            return Ok(());
+        }
         self.sure.entry(place).or_insert(result);
         match self.accepted.get(&place) {
             Some((accepted, _)) if *accepted != result => {
@@ -165,6 +177,22 @@ mod tests {
         checker.speculated(ReplicaId(0), Slot(1), done(b"b"));
         assert_eq!(checker.committed(ReplicaId(0), Slot(1)).unwrap().len(), 1);
         assert!(checker.accepted(CLIENT, 7, &outcome(b"a"), true).is_err());
+    }
+
+    #[test]
+    fn a_read_that_begins_again_is_not_what_was_ordered_before() {
+        let read = |begins_again: bool| {
+            let mut checker = Speculation::default();
+            checker.speculated(ReplicaId(0), Slot(1), done(b"a"));
+            checker.committed(ReplicaId(0), Slot(1)).unwrap();
+            if begins_again {
+                checker.reads_again(CLIENT, 7);
+            }
+            checker.speculated(ReplicaId(1), Slot(1), done(b"a"));
+            checker.accepted(CLIENT, 7, &outcome(b"b"), false)?;
+            checker.committed(ReplicaId(1), Slot(1)).map(drop)
+        };
+        assert!(read(true).is_ok() && read(false).is_err());
     }
 
     #[test]

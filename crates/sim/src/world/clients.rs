@@ -86,6 +86,9 @@ impl World<'_> {
                     });
                     verdict = verdict.and(self.oracle.events().missed(id, upto));
                 }
+                ClientAct::ReadsAgain(number) => {
+                    self.oracle.reads_again(self.clients[index].node.id(), number);
+                }
             }
         }
         self.client_acts = acts;
