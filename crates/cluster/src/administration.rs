@@ -271,15 +271,12 @@ pub enum CannotAlter {
         /// What there is.
         known: String,
     },
-    /// Clients check what members say by keys in their own files.
+    /// The group keeps its protocol.
     #[error(
-        "clients of {0} check what replicas sign or seal by the keys of their own cluster.toml, \
-         which do not change with the group: it keeps its protocol"
+        "this group keeps its protocol, {0}: its order is split into pillars, or its replicas \
+         execute before they agree, or its clients share keys with them (request_auth = \"mac\")"
     )]
-    KnownKeys(String),
-    /// The order of the group is split.
-    #[error("the order of this group is split into pillars: it keeps its protocol")]
-    Pillars,
+    Keeps(String),
     /// No group can be like that.
     #[error(
         "no group can be like that: {0}; `members add`, `members remove` and `reconfigure` take --f"
@@ -333,11 +330,8 @@ pub fn alter(shown: &Shown, wanted: &Alteration<'_>, terms: &Terms) -> Result<Ch
 
 /// Has a configuration name another protocol.
 fn switch_to(next: &mut Configuration, switch: &Switch<'_>) -> Result<(), CannotAlter> {
-    if next.lane.pillars > 1 {
-        return Err(CannotAlter::Pillars);
-    }
-    if !next.can_rekey() {
-        return Err(CannotAlter::KnownKeys(next.protocol.clone()));
+    if !next.can_switch() {
+        return Err(CannotAlter::Keeps(next.protocol.clone()));
     }
     let found = |name| protocols::find(name).filter(|it| it.can_be_switched_to());
     let Some(entry) = found(switch.protocol) else {

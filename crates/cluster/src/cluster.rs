@@ -288,11 +288,7 @@ impl LocalCluster {
     ///
     /// # Panics
     /// If there is no machine of this number.
-    pub fn restart(
-        &mut self,
-        machine: usize,
-        service: Box<dyn Service>,
-    ) -> Result<(), StartError> {
+    pub fn restart(&mut self, machine: usize, service: Box<dyn Service>) -> Result<(), StartError> {
         if self.machines[machine].running.is_some() {
             return Ok(());
         }

@@ -140,8 +140,8 @@ impl Descriptor {
         matches!(self.status, Status::Stable | Status::Young) && !self.rules.pillars
     }
 
-    /// Whether a running group can come to order by this protocol: its clients do not go by keys of
-    /// the members in their own files, and its members alone decide how an epoch ends.
+    /// Whether a running group can come to order by this protocol: its replicas agree before they
+    /// execute, and its members alone decide how an epoch ends.
     #[must_use]
     pub fn can_be_switched_to(&self) -> bool {
         let Rules { speculative, authority, .. } = self.rules;

@@ -91,7 +91,7 @@ impl ChangingGroup {
         if current.can_rekey() {
             return Ok(group);
         }
-        let what = format!("no group of {} can change its members or keys", current.protocol);
+        let what = "a group whose clients make MACs keeps its members and keys".to_owned();
         Err(Failure::Usage(what))
     }
 

@@ -88,6 +88,17 @@ fn machines_that_keep_what_they_say_come_and_go() {
 }
 
 #[test]
+fn machines_that_execute_before_they_agree_come_and_go() {
+    changes(EXAMPLES.speculative, RequestMode::Signature, None);
+}
+
+#[test]
+fn machines_that_keep_what_they_executed_too_early_come_and_go() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    changes(EXAMPLES.speculative, RequestMode::Signature, Some(folder.path()));
+}
+
+#[test]
 fn a_cluster_switches_to_a_protocol_that_needs_another_machine() {
     let mut cluster = LocalCluster::builder().start(service).expect("a cluster");
     let client = cluster.client().expect("a client");
@@ -120,4 +131,17 @@ fn a_change_that_cannot_be_leaves_the_cluster_as_it_is() {
     assert_eq!(cluster.add(service()).expect("the same service"), 3);
     is_level(&cluster, 3);
     assert_eq!(count(&client), 301);
+}
+
+#[test]
+fn a_cluster_that_executes_before_it_agrees_keeps_its_protocol() {
+    let speculative = EXAMPLES.speculative.rules.name;
+    let cluster = LocalCluster::builder().protocol(speculative);
+    let mut cluster = cluster.start(service).expect("a cluster");
+    let protocol = Some(EXAMPLES.signed.rules.name);
+    let refused = cluster.alter(LocalAlteration { protocol, ..Default::default() });
+    let why = refused.expect_err("it is refused").to_string();
+    assert!(why.starts_with(&format!("this group keeps its protocol, {speculative}: ")), "{why}");
+    cluster.alter(LocalAlteration::default()).expect("its members get other keys");
+    increment(&cluster.client().expect("a client"));
 }

@@ -301,8 +301,8 @@ fn whoever_is_no_administrator_any_more_hears_that_the_change_has_begun() {
 }
 
 #[test]
-fn members_of_a_group_whose_clients_know_their_keys_keep_them() {
-    let cluster = Cluster::up(&["--protocol", EXAMPLES.speculative.rules.name]);
+fn members_of_a_group_whose_clients_share_keys_with_them_keep_them() {
+    let cluster = Cluster::up(&["--protocol", EXAMPLES.signed.rules.name, "--request-auth", "mac"]);
     let (said, code) = members(&cluster, &["refresh"]);
     assert_eq!(code, Some(2));
     assert!(said.as_str().is_some_and(|said| said.contains("stays as it is")), "{said}");

@@ -197,11 +197,9 @@ fn check_clients(shown: &Shown) -> Outcome {
     if shown.configuration.can_rekey() {
         return Ok(());
     }
-    Err(Failure::Usage(format!(
-        "clients of {} check what replicas sign or seal by the keys of their own cluster.toml, \
-         which do not change with the group: it stays as it is",
-        shown.configuration.protocol
-    )))
+    let why = "clients of this group make MACs (request_auth = \"mac\") under keys that they share \
+               with its members, and do not learn of others: it stays as it is";
+    Err(Failure::Usage(why.to_owned()))
 }
 
 /// Each administrator says it, in turn. One that comes too late for that has no part in it. Gives
