@@ -10,7 +10,7 @@ use crate::observed::Observed;
 use crate::store::Disk;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::change::{Change, Petition, Ready};
-use pentarchy_core::configuration::{Configuration, MemberEntry};
+use pentarchy_core::configuration::{Configuration, MemberEntry, RequestMeans};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Message;
 use pentarchy_core::erased::CoreEvent;
@@ -70,7 +70,7 @@ impl<D: Disk> Machine<'_, D> {
 
     /// Tells the driver who has a say in the group, when that has changed.
     fn tell_governing(&mut self, driver: &mut impl Driver) {
-        let (now, pending) = (self.executor.membership(), self.executor.pending_change());
+        let (now, pending) = (self.executor.membership(), self.executor.settled_change());
         let of = Some((now.configuration, pending.map(|(_, digest)| digest)));
         if of == self.governing {
             return;
@@ -139,13 +139,9 @@ impl<D: Disk> Machine<'_, D> {
     /// not say so: after a crash, a replica executes again what was ordered before the change, and
     /// others may count it as ready.
     fn forget_void_changes(&mut self) {
-        if self.executor.is_speculative() {
-            return;
-        }
         let Some(current) = &self.executor.membership().stated else { return };
-        let (number, withdrawn) = (current.number, self.executor.withdrawn_changes());
-        let time = self.executor.time();
-        let pending = self.executor.pending_change().map(|(change, _)| change);
+        let (number, (withdrawn, time)) = (current.number, self.executor.settled_withdrawals());
+        let pending = self.executor.settled_change().map(|(change, _)| change);
         let is_void = |change: &Change| match mutant!("changing.forgets-what-is-not-pending") {
             true => pending.is_none_or(|it| **it != *change),
             false => change.is_void(number, withdrawn, time),
@@ -173,6 +169,11 @@ fn can_follow(change: &Change, membership: &Membership, me: MemberId) -> bool {
     same.next_member = current.next_member;
     same.f = current.f;
     same.administrators.clone_from(&current.administrators);
+    if let (RequestMeans::Session(_), RequestMeans::Session(_)) = (current.requests, same.requests)
+    {
+        // Clients convince devices under the secret that those share.
+        same.requests = current.requests;
+    }
     if current.can_switch() {
         same.protocol.clone_from(&current.protocol);
         (same.facts, same.requests) = (current.facts, current.requests);
@@ -187,7 +188,7 @@ fn can_follow(change: &Change, membership: &Membership, me: MemberId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pentarchy_core::configuration::{Administrators, Facts, RequestMeans};
+    use pentarchy_core::configuration::{Administrators, Facts};
     use pentarchy_core::ids::{GroupId, Incarnation};
     use pentarchy_core::membership::{Life, PillarConfig};
     use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
@@ -263,5 +264,10 @@ mod tests {
             Configuration { facts: Facts { speculative: true, ..current().facts }, ..current() };
         let is_followed = |alter: fn(&mut Configuration)| follows_from(&speculates, alter);
         assert!(is_followed(|_| {}) && !is_followed(|next| next.facts.speculative = false));
+        let session = |key| RequestMeans::Session([key; 32]);
+        let has_sessions = Configuration { requests: session(1), ..speculates };
+        let is_followed = |alter: fn(&mut Configuration)| follows_from(&has_sessions, alter);
+        assert!(is_followed(|next| next.requests = RequestMeans::Session([2; 32])));
+        assert!(!is_followed(|next| next.requests = RequestMeans::Signature));
     }
 }

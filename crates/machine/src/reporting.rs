@@ -161,7 +161,7 @@ impl<D: Disk> Machine<'_, D> {
 
     /// How far a change is that is pending.
     fn pending_change(&self) -> Option<PendingReport> {
-        let (change, _) = self.executor.pending_change()?;
+        let (change, _) = self.executor.settled_change()?;
         let members = &change.next.members;
         let is_ready =
             |member: &&MemberEntry| self.executor.ready_as(&ClientId(member.identity)).is_some();

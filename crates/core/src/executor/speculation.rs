@@ -17,7 +17,7 @@ use super::{Executor, Lookup, Notice, Reply};
 use crate::batch::Batch;
 use crate::change::Change;
 use crate::digest::Digest;
-use crate::ids::{ClientId, Slot, View};
+use crate::ids::{ClientId, Millis, Slot, View};
 use crate::limits::{SPECULATIVE_ASKS_MAX, SPECULATIVE_UNTOLD_BYTES_MAX};
 use crate::mutant;
 use crate::ports::client::{Outcome, Place};
@@ -36,20 +36,26 @@ pub(super) struct Speculation {
     log: Vec<Done>,
     /// Nothing up to here is taken back.
     committed: Slot,
-    /// The change that is pending there.
-    pending: Pending,
+    /// How changes of the group stand there.
+    settled: Changes,
     /// Who asked for results of which slot that were not final.
     asks: VecDeque<(Slot, Arc<Envelope>)>,
 }
 
-/// A change of the group that waits for its members, and its digest.
-type Pending = Option<(Arc<Change>, Digest)>;
+/// How changes of the group stand behind a slot.
+struct Changes {
+    /// The one that waits for its members, and its digest.
+    pending: Option<(Arc<Change>, Digest)>,
+    /// How often what was proposed was withdrawn.
+    withdrawn: u32,
+    time: Millis,
+}
 
 /// One slot.
 struct Done {
     batch: Arc<Batch>,
-    /// The change that is pending behind it.
-    pending: Pending,
+    /// How changes of the group stand behind it, until it is final.
+    changes: Option<Changes>,
     /// Where it stands.
     place: Place,
     /// What clients are to be told unasked, until they are.
@@ -104,8 +110,8 @@ impl Executor {
         if self.speculation.is_none() {
             let mark = self.cut();
             let (committed, log, asks) = (mark.slot, Vec::new(), VecDeque::new());
-            let pending = self.pending();
-            self.speculation = Some(Speculation { mark, log, committed, pending, asks });
+            let settled = self.changes();
+            self.speculation = Some(Speculation { mark, log, committed, settled, asks });
         }
         let (mut events, mut deferred) = (Vec::new(), Vec::<(ClientId, Vec<Reply>)>::new());
         self.run(place.slot, batch, |client, notice| match notice {
@@ -121,12 +127,12 @@ impl Executor {
             event @ Notice::Event { .. } => events.push((*client, event)),
         });
         let is_wanted = !events.is_empty() || self.is_ending();
-        let pending = self.pending();
+        let changes = Some(self.changes());
         if let Some(speculation) = &mut self.speculation {
             if !speculation.keeps(&deferred) {
                 deferred.clear();
             }
-            speculation.log.push(Done { batch: batch.clone(), pending, place, events, deferred });
+            speculation.log.push(Done { batch: batch.clone(), changes, place, events, deferred });
         }
         is_wanted
     }
@@ -143,7 +149,7 @@ impl Executor {
         let count = upto.0.saturating_sub(speculation.committed.0);
         speculation.committed = speculation.committed.max(upto);
         for done in speculation.log.iter_mut().skip(from as usize).take(count as usize) {
-            speculation.pending = done.pending.take();
+            speculation.settled = done.changes.take().expect("it becomes final once");
             core::mem::take(&mut done.events)
                 .into_iter()
                 .for_each(|(to, event)| notify(&to, event));
@@ -242,20 +248,32 @@ impl Executor {
         self.committed() < self.executed
     }
 
-    fn pending(&self) -> Pending {
-        self.pending_change().map(|(change, digest)| (change.clone(), digest))
+    fn changes(&self) -> Changes {
+        let pending = self.pending_change().map(|(change, digest)| (change.clone(), digest));
+        Changes { pending, withdrawn: self.withdrawn_changes(), time: self.time }
+    }
+
+    /// How changes stand behind the last slot that will not be taken back, if others may be.
+    fn settled(&self) -> Option<&Changes> {
+        let speculation = self.speculation.as_ref().filter(|_| self.is_speculative());
+        speculation.map(|speculation| &speculation.settled)
     }
 
     /// The change that is [pending](Self::pending_change) behind the last slot that will not be
     /// taken back.
     #[must_use]
     pub fn settled_change(&self) -> Option<(&Arc<Change>, Digest)> {
-        match &self.speculation {
-            Some(Speculation { committed, pending, .. }) if *committed < self.executed => {
-                pending.as_ref().map(|(change, digest)| (change, *digest))
-            }
-            _ => self.pending_change(),
+        match self.settled() {
+            Some(settled) => settled.pending.as_ref().map(|(change, digest)| (change, *digest)),
+            None => self.pending_change(),
         }
+    }
+
+    /// How often what administrators proposed was withdrawn, and the agreed time, behind that slot.
+    #[must_use]
+    pub fn settled_withdrawals(&self) -> (u32, Millis) {
+        let present = (self.withdrawn_changes(), self.time);
+        self.settled().map_or(present, |settled| (settled.withdrawn, settled.time))
     }
 
     /// Whether an event for this client waits until it is final.

@@ -84,6 +84,14 @@ const _: () = {
         assert!(Table::new(Kind::FIVE, five).is_sound(five));
         assert!(Table::new(Kind::THREE, three).quorum == 2 * f + 1);
         assert!(Table::new(Kind::FIVE, five).quorum == 3 * f + 1);
+        // A group may have more members than it needs.
+        let mut more = 1;
+        while more < 6 {
+            let (three, five) = (Quorums { n: three.n + more, f }, Quorums { n: five.n + more, f });
+            assert!(Table::new(Kind::THREE, three).is_sound(three));
+            assert!(Table::new(Kind::FIVE, five).is_sound(five));
+            more += 1;
+        }
         f += 1;
     }
 };
