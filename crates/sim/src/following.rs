@@ -6,7 +6,7 @@ use crate::factories::{ClientSetup, Factories};
 use crate::packet::{member_at, place_of};
 use pentarchy_core::Bytes;
 use pentarchy_core::epochs::Proof;
-use pentarchy_core::ids::{Millis, ReplicaId};
+use pentarchy_core::ids::{Millis, ReplicaId, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{ClientCore, Event};
 use pentarchy_core::standing::is_behind;
@@ -96,6 +96,11 @@ impl<'a> Following<'a> {
     /// The number of the configuration.
     pub fn number(&self) -> u64 {
         self.membership.stated.as_ref().map_or(0, |stated| stated.number)
+    }
+
+    /// The slot behind which the configuration began.
+    pub fn base(&self) -> Slot {
+        self.membership.base.slot
     }
 
     /// Where the replicas are.

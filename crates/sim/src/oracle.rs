@@ -475,9 +475,9 @@ impl Oracle {
         self.validity.submitted(client, number, Bytes::from_static(FENCE));
     }
 
-    /// A client begins again with a read.
-    pub fn reads_again(&mut self, client: ClientId, number: u64) {
-        self.speculation.reads_again(client, number);
+    /// A client begins again with a read, in the configuration that began behind this slot.
+    pub fn reads_again(&mut self, client: ClientId, number: u64, base: Slot) {
+        self.speculation.reads_again(client, number, base);
     }
 
     /// A client was told what came of an operation.

@@ -8,7 +8,7 @@ use crate::rng::Rng;
 use crate::service::{Action, Operation};
 use crate::time::Micros;
 use pentarchy_core::Bytes;
-use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
 use pentarchy_core::standing::Standing;
@@ -92,9 +92,13 @@ pub enum ClientAct {
     },
     /// The application was told that events below this number are missing.
     Missed(u64),
-    /// The client, which has come to another configuration, begins again with a read of this
-    /// number.
-    ReadsAgain(u64),
+    /// The client has come to another configuration, and begins again with a read.
+    ReadsAgain {
+        /// Its number.
+        number: u64,
+        /// The slot behind which that configuration began.
+        base: Slot,
+    },
 }
 
 /// Of so many replies that the application judges there is no room for one, as other replies of
@@ -325,13 +329,14 @@ impl<'a> ClientNode<'a> {
         self.unheard.clear();
         self.told.values_mut().for_each(|told| *told = Told::default());
         let (outstanding, replicas) = (following.outstanding(), following.places().count() as u16);
+        let base = following.base();
         self.listen(out);
         for replica in (0..replicas).map(ReplicaId) {
             self.step(Event::Connected(replica), out);
         }
         for event in outstanding {
             if let Event::Query { number, .. } = event {
-                out.push(ClientAct::ReadsAgain(number));
+                out.push(ClientAct::ReadsAgain { number, base });
             }
             self.step(event, out);
         }

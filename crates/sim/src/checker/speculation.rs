@@ -7,7 +7,7 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
 use pentarchy_core::ports::client::{Outcome, Reply};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The name of the property.
@@ -35,9 +35,10 @@ pub struct Speculation {
     sure: BTreeMap<(ClientId, u64), Fingerprint>,
     /// What clients acted on; true if it has to be in the final history.
     accepted: BTreeMap<(ClientId, u64), (Fingerprint, bool)>,
-    /// Reads with which clients began again in another configuration. What an order gave before
-    /// that is not what replicas answer now; whether the answer fits is the history's affair.
-    again: BTreeSet<(ClientId, u64)>,
+    /// Reads with which clients began again in another configuration, and behind which slot that
+    /// began. What an order gave up to there is not what replicas answer now; whether the answer
+    /// fits, the checker of the history judges.
+    again: BTreeMap<(ClientId, u64), Slot>,
     is_used: bool,
 }
 
@@ -70,23 +71,26 @@ impl Speculation {
         let open = self.open.entry(replica).or_default();
         let behind = open.split_off(&upto.next());
         let done = core::mem::replace(open, behind);
-        for (client, reply) in done.values().flat_map(|done| &done.told).flat_map(each) {
-            self.is_sure(client, reply)?;
+        for (slot, done) in &done {
+            for (client, reply) in done.told.iter().flat_map(each) {
+                self.is_sure(client, reply, *slot)?;
+            }
         }
         Ok(done)
     }
 
-    /// A client begins again with a read, which may have been ordered before.
-    pub fn reads_again(&mut self, client: ClientId, number: u64) {
+    /// A client begins again with a read, which may have been ordered before, in the configuration
+    /// that began behind this slot.
+    pub fn reads_again(&mut self, client: ClientId, number: u64, base: Slot) {
         self.sure.remove(&(client, number));
-        self.again.insert((client, number));
+        self.again.insert((client, number), base);
     }
 
-    fn is_sure(&mut self, client: ClientId, reply: &Reply) -> Verdict {
+    fn is_sure(&mut self, client: ClientId, reply: &Reply, slot: Slot) -> Verdict {
         let Outcome::Done(result) = &reply.outcome else { return Ok(()) };
         let result = Audit::of(result);
         let place = (client, reply.number);
-        if self.again.contains(&place) {
+        if self.again.get(&place).is_some_and(|base| slot <= *base) {
             return Ok(());
         }
         self.sure.entry(place).or_insert(result);
@@ -186,13 +190,18 @@ mod tests {
             checker.speculated(ReplicaId(0), Slot(1), done(b"a"));
             checker.committed(ReplicaId(0), Slot(1)).unwrap();
             if begins_again {
-                checker.reads_again(CLIENT, 7);
+                checker.reads_again(CLIENT, 7, Slot(1));
             }
             checker.speculated(ReplicaId(1), Slot(1), done(b"a"));
             checker.accepted(CLIENT, 7, &outcome(b"b"), false)?;
             checker.committed(ReplicaId(1), Slot(1)).map(drop)
         };
         assert!(read(true).is_ok() && read(false).is_err());
+        let mut checker = Speculation::default();
+        checker.reads_again(CLIENT, 7, Slot(1));
+        checker.accepted(CLIENT, 7, &outcome(b"b"), false).unwrap();
+        checker.speculated(ReplicaId(0), Slot(2), done(b"a"));
+        assert!(checker.committed(ReplicaId(0), Slot(2)).is_err(), "the next one ordered it");
     }
 
     #[test]

@@ -86,8 +86,8 @@ impl World<'_> {
                     });
                     verdict = verdict.and(self.oracle.events().missed(id, upto));
                 }
-                ClientAct::ReadsAgain(number) => {
-                    self.oracle.reads_again(self.clients[index].node.id(), number);
+                ClientAct::ReadsAgain { number, base } => {
+                    self.oracle.reads_again(self.clients[index].node.id(), number, base);
                 }
             }
         }

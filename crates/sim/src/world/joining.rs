@@ -64,7 +64,7 @@ impl World<'_> {
         let names_it =
             |change: &Change| change.next.members.iter().any(|it| it.id == member_at(id));
         let invitation = self.correct().find_map(|(_, replica)| {
-            let (change, digest) = replica.node.executor().pending_change()?;
+            let (change, digest) = replica.node.executor().settled_change()?;
             names_it(change).then(|| (replica.node.epoch(), change.clone(), digest))
         });
         if let Some((epoch, change, digest)) = invitation {
