@@ -271,6 +271,12 @@ pub enum CannotAlter {
         /// What there is.
         known: String,
     },
+    /// Clients share keys with members.
+    #[error(
+        "clients of this group make MACs (request_auth = \"mac\") under keys that they share with \
+         its members, and do not learn of others: it stays as it is"
+    )]
+    SharedKeys,
     /// The group keeps its protocol.
     #[error(
         "this group keeps its protocol, {0}: its order is split into pillars, or its replicas \
@@ -291,6 +297,9 @@ pub enum CannotAlter {
 /// [`CannotAlter`]
 pub fn alter(shown: &Shown, wanted: &Alteration<'_>, terms: &Terms) -> Result<Change, CannotAlter> {
     let (mut change, current) = (unaltered(shown, terms), &shown.configuration);
+    if !current.can_rekey() {
+        return Err(CannotAlter::SharedKeys);
+    }
     let next = &mut change.next;
     for id in wanted.leaves {
         let at = next.members.iter().position(|member| member.id == *id);

@@ -171,7 +171,9 @@ impl Builder {
             let listen = Listen::Bound(listener);
             let service = service();
             let parts = Parts { device, storage: None, learned: None, listen, service };
-            cluster.begin(cluster.machines.len() - 1, parts)?;
+            let number = cluster.machines.len() - 1;
+            let data = cluster.make_folder(number, &parts.device)?;
+            cluster.begin(number, data, parts)?;
         }
         Ok(cluster)
     }
@@ -208,16 +210,29 @@ impl LocalCluster {
         keys.map(|keys| Administrator::connect(&self.config, keys)).collect()
     }
 
-    /// Starts a machine's first replica, with the first life of its device, in a data folder if
-    /// there is to be one.
-    fn begin(&mut self, machine: usize, parts: Parts) -> Result<(), StartError> {
+    /// Makes a machine's folder, if it is to have one, with the first life of its device.
+    fn make_folder(
+        &self,
+        machine: usize,
+        device: &DeviceIdentity,
+    ) -> Result<Option<DataFolder>, StartError> {
+        let Some(folder) = self.folder(machine) else { return Ok(None) };
+        std::fs::create_dir(&folder)?;
+        device.save(&folder.join(DEVICE))?;
+        self.open(&folder).map(Some)
+    }
+
+    /// Starts a machine's first replica.
+    fn begin(
+        &mut self,
+        machine: usize,
+        data: Option<DataFolder>,
+        parts: Parts,
+    ) -> Result<(), StartError> {
         let config = self.config.clone();
-        let parts = match self.folder(machine) {
+        let parts = match data.zip(self.folder(machine)) {
             None => parts,
-            Some(folder) => {
-                std::fs::create_dir(&folder)?;
-                parts.device.save(&folder.join(DEVICE))?;
-                let data = self.open(&folder)?;
+            Some((data, folder)) => {
                 let (device, storage) = self.take(machine, &config, data, &folder)?;
                 Parts { device, storage: Some(storage), ..parts }
             }
@@ -289,17 +304,18 @@ impl LocalCluster {
     /// # Panics
     /// If there is no machine of this number.
     pub fn restart(&mut self, machine: usize, service: Box<dyn Service>) -> Result<(), StartError> {
-        if self.machines[machine].running.is_some() {
+        let place = self.place(machine, &self.config)?;
+        if self.is_running(machine) {
             return Ok(());
         }
-        let place = self.place(machine, &self.config)?;
         let (config, device, storage) = match self.folder(machine) {
             Some(folder) => {
                 let mut data = self.open(&folder)?;
-                let config = match self.place(machine, &self.first) {
-                    Ok(_) => self.first.clone(),
-                    Err(_) => data.known(&self.first)?,
-                };
+                let is_first = self.place(machine, &self.first).is_ok();
+                let known = if is_first { self.first.clone() } else { data.known(&self.first)? };
+                // One that has never run knows nothing.
+                let knows_itself = self.place(machine, &known).is_ok();
+                let config = if knows_itself { known } else { self.config.clone() };
                 let (device, storage) = self.take(machine, &config, data, &folder)?;
                 (config, device, Some(storage))
             }
@@ -324,6 +340,17 @@ impl LocalCluster {
         self.machines[machine].running.take().map_or(Ok(()), |(running, _)| running.stop())
     }
 
+    /// Whether the replica of a machine was started, and neither was stopped since nor has ended by
+    /// itself.
+    ///
+    /// # Panics
+    /// If there is no machine of this number.
+    #[must_use]
+    pub fn is_running(&self, machine: usize) -> bool {
+        let running = self.machines[machine].running.as_ref();
+        running.is_some_and(|(running, _)| !running.is_finished())
+    }
+
     /// What the replica of a machine says of itself; none if it was stopped or has ended, or has
     /// said nothing for a second.
     ///
@@ -346,7 +373,8 @@ impl Drop for LocalCluster {
 
 impl std::fmt::Debug for LocalCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let alive = self.machines.iter().filter(|it| it.running.is_some()).count();
-        write!(f, "LocalCluster({alive} of {} machines)", self.machines.len())
+        let all = self.machines.len();
+        let alive = (0..all).filter(|machine| self.is_running(*machine)).count();
+        write!(f, "LocalCluster({alive} of {all} machines)")
     }
 }

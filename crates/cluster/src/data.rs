@@ -123,7 +123,7 @@ pub enum DataError {
     },
     /// The proofs that are kept here are of another group than the configuration's.
     #[error(
-        "data folder {}: it is of another group than the configuration: {problem}",
+        "data folder {}: it is of another group than cluster.toml describes: {problem}",
         folder.display()
     )]
     OtherGroup {

@@ -6,23 +6,31 @@ use crate::administration::{
 };
 use crate::card::Card;
 use crate::config::ClusterConfig;
+use crate::data::DataFolder;
 use crate::following::Follower;
 use crate::generate::{NewMember, ReplicaSecrets};
 use crate::joining::{Joining, Progress};
 use crate::learning::{Learned, Learner};
 use crate::node::StartError;
+use pentarchy_core::blobs::TempBlobs;
 use pentarchy_core::change::Shown;
 use pentarchy_core::ids::MemberId;
 use pentarchy_core::membership::Life;
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_replica::Listen;
+use pentarchy_trusted::DeviceIdentity;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long the group may take until it has begun with a change.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// How long it may take until it has noted that a change is withdrawn.
+const WITHDRAW: Duration = Duration::from_secs(5);
 
 /// Between two looks how the group stands.
 const LOOK: Duration = Duration::from_millis(250);
@@ -43,22 +51,19 @@ pub struct LocalAlteration<'a> {
 /// Why a [`LocalCluster`] is not as it was to be.
 #[derive(Debug, thiserror::Error)]
 pub enum AlterError {
-    /// A machine that is to leave is none.
-    #[error("machine {0} is no member of the group")]
-    NotAMember(usize),
     /// No group can be like that.
     #[error(transparent)]
     CannotAlter(#[from] CannotAlter),
     /// The group refuses the change, or does not answer.
     #[error(transparent)]
     Administration(#[from] AdministrationError),
-    /// A part cannot be started.
+    /// A machine that is to leave is no member, or a part cannot be started.
     #[error(transparent)]
     Start(#[from] StartError),
     /// A machine that is to join cannot be a member.
     #[error("a machine cannot join: it lacks {0}")]
     Lacks(String),
-    /// Too few members are ready for it.
+    /// Too few members are ready for it, or machines that are to join are not.
     #[error("the group did not begin with the change within {0:?}")]
     TimedOut(Duration),
     /// A machine is a member, but its service could not be brought to the group's state.
@@ -73,9 +78,23 @@ impl LocalCluster {
     /// as the others have what it has.
     ///
     /// # Errors
-    /// [`AlterError`]. The group stays as it was, unless that says otherwise.
+    /// [`AlterError`]. The [configuration](Self::config) says whether the group has begun with the
+    /// change all the same. Then a machine that joined and does not run can be
+    /// [restarted](Self::restart).
     pub fn alter(&mut self, wanted: LocalAlteration<'_>) -> Result<Range<usize>, AlterError> {
-        let joining = wanted.joins.into_iter().map(Joiner::new).collect::<Result<Vec<_>, _>>()?;
+        let first = self.machines.len();
+        let altered = self.try_alter(wanted);
+        let members = self.config.membership();
+        let is_member = |machine: &Machine| members.member(&machine.key.client_id()).is_some();
+        if !self.machines[first..].iter().any(is_member) {
+            self.forget(first);
+        }
+        altered.map(|()| first..self.machines.len())
+    }
+
+    fn try_alter(&mut self, wanted: LocalAlteration<'_>) -> Result<(), AlterError> {
+        let joining: Vec<Joiner> =
+            wanted.joins.into_iter().map(|it| self.prepare(it)).collect::<Result<_, _>>()?;
         let cards: Vec<Card> = joining.iter().map(|it| it.card.clone()).collect();
         let administrators = self.administrators()?;
         let shown = administrators[0].show(LIMIT)?;
@@ -87,21 +106,14 @@ impl LocalCluster {
         let change = alter(&shown, &alteration, &Terms::new(LIMIT))?;
         let number = change.next.number;
         let needed = usize::from(shown.configuration.administrators.threshold);
-        for administrator in administrators.iter().take(needed) {
-            administrator.propose(change.clone(), LIMIT)?;
+        let proposing = administrators.iter().take(needed);
+        let proposed = proposing.map(|it| it.propose(change.clone(), LIMIT).map(drop));
+        let began = proposed.collect::<Result<(), _>>().map_err(AlterError::from);
+        let began = began.and_then(|()| self.wait(joining, number));
+        if self.config.number() < number {
+            withdraw(&administrators, &shown);
         }
-        let first = self.machines.len();
-        match self.wait(joining, number) {
-            Ok((config, joined)) => {
-                self.config = config;
-                joined.into_iter().try_for_each(|joined| self.start(joined))?;
-                Ok(first..self.machines.len())
-            }
-            Err(error) => {
-                withdraw(&administrators, &shown);
-                Err(error)
-            }
-        }
+        began
     }
 
     /// Takes another machine into the group. Gives its number. See [`Self::alter`].
@@ -139,30 +151,43 @@ impl LocalCluster {
         let identity = self.machines.get(machine).map(|it| it.key.public());
         let mut members = shown.configuration.members.iter();
         let member = members.find(|member| Some(member.identity) == identity);
-        member.map(|it| it.id).ok_or(AlterError::NotAMember(machine))
+        member.map(|it| it.id).ok_or(AlterError::Start(StartError::NotAMember(machine)))
     }
 
-    /// Waits until the group has begun with the configuration of this number.
-    fn wait(
-        &self,
-        joining: Vec<Joiner>,
-        number: u64,
-    ) -> Result<(ClusterConfig, Vec<Joined>), AlterError> {
+    /// Makes a machine that is to join, with its folder, if there is to be one.
+    fn prepare(&mut self, service: Box<dyn Service>) -> Result<Joiner, StartError> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        let new = NewMember::generate(&address.to_string()).expect("it is an address");
+        let (card, number) = (new.card().clone(), self.machines.len());
+        let ReplicaSecrets { key, signing, device } = new.into_secrets();
+        self.machines.push(Machine::new(key, signing, address));
+        let data = self.make_folder(number, &device)?;
+        Ok(Joiner { number, card, device, data, listener, service })
+    }
+
+    /// Forgets the machines from this number on, none of which is a member.
+    fn forget(&mut self, first: usize) {
+        for number in first..self.machines.len() {
+            if let Some(folder) = self.folder(number) {
+                // Best effort: the next machine of this number says so if the folder is in its way.
+                let _ = std::fs::remove_dir_all(folder);
+            }
+        }
+        self.machines.truncate(first);
+    }
+
+    /// Waits until the group has begun with the configuration of this number, and starts the
+    /// replicas of the machines that joined.
+    fn wait(&mut self, joining: Vec<Joiner>, number: u64) -> Result<(), AlterError> {
         let deadline = Instant::now() + LIMIT;
         if joining.is_empty() {
-            let mut follower = Follower::new(self.config.clone(), KeyPair::generate())?;
-            while follower.config().number() < number {
-                if Instant::now() > deadline {
-                    return Err(AlterError::TimedOut(LIMIT));
-                }
-                follower.wait(LOOK)?;
-                // What a replica said may have been lost.
-                follower.ask(|_| false)?;
-            }
-            return Ok((follower.config().clone(), Vec::new()));
+            return self.follow(number, deadline);
         }
+        let fails = AtomicBool::new(false);
         let joined: Vec<_> = std::thread::scope(|scope| {
-            let join = |it: Joiner| scope.spawn(move || it.join(self.config.clone(), deadline));
+            let (this, fails) = (&*self, &fails);
+            let join = |it: Joiner| scope.spawn(move || this.join(it, deadline, fails));
             let threads: Vec<_> = joining.into_iter().map(join).collect();
             let joined = threads.into_iter().map(|thread| match thread.join() {
                 Ok(joined) => joined,
@@ -170,70 +195,61 @@ impl LocalCluster {
             });
             joined.collect()
         });
-        let joined = joined.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok((joined[0].config.clone(), joined))
+        match joined.iter().flatten().next() {
+            Some(one) => self.config = one.config.clone(),
+            // The group may have begun without them.
+            None => drop(self.follow(number, Instant::now())),
+        }
+        let mut all = Ok(());
+        for joined in joined {
+            let started = joined.and_then(|joined| self.start(joined));
+            all = all.and(started);
+        }
+        all
     }
 
-    /// Starts the replica of a machine that has become a member.
-    fn start(&mut self, joined: Joined) -> Result<(), AlterError> {
-        let Joined { secrets, listener, learned, .. } = joined;
-        let ReplicaSecrets { key, signing, device } = secrets;
-        let number = self.machines.len();
-        let address = listener.local_addr().map_err(StartError::Io)?;
-        self.machines.push(Machine::new(key, signing, address));
-        let Learned { service, state } = learned.ok_or(AlterError::Untaught(number))?;
-        let listen = Listen::Bound(listener);
-        let parts = Parts { device, storage: None, learned: state, listen, service };
-        Ok(self.begin(number, parts)?)
-    }
-}
-
-/// Takes back what was proposed. Best effort: the change becomes void by itself.
-fn withdraw(administrators: &[Administrator], shown: &Shown) {
-    for administrator in administrators {
-        let _ = administrator.withdraw(shown, LOOK);
-    }
-}
-
-/// A machine that is to be a member.
-struct Joiner {
-    secrets: ReplicaSecrets,
-    card: Card,
-    listener: TcpListener,
-    service: Box<dyn Service>,
-}
-
-/// A machine that has become one.
-struct Joined {
-    secrets: ReplicaSecrets,
-    listener: TcpListener,
-    config: ClusterConfig,
-    learned: Option<Learned>,
-}
-
-impl Joiner {
-    fn new(service: Box<dyn Service>) -> Result<Self, StartError> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let address = listener.local_addr()?.to_string();
-        let new = NewMember::generate(&address).expect("it is an address");
-        let card = new.card().clone();
-        Ok(Self { secrets: new.into_secrets(), card, listener, service })
+    /// Follows the group until it is in the configuration of this number.
+    fn follow(&mut self, number: u64, deadline: Instant) -> Result<(), AlterError> {
+        let mut follower = Follower::new(self.config.clone(), KeyPair::generate())?;
+        loop {
+            // What a replica said before may have been lost.
+            follower.ask(|_| false)?;
+            if follower.config().number() >= number {
+                self.config = follower.config().clone();
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(AlterError::TimedOut(LIMIT));
+            }
+            follower.wait(LOOK)?;
+        }
     }
 
-    /// Joins the group, which had this configuration.
-    fn join(self, config: ClusterConfig, deadline: Instant) -> Result<Joined, AlterError> {
-        let Self { secrets, listener, service, .. } = self;
-        let ReplicaSecrets { key, signing, device } = &secrets;
+    /// Has a machine join the group. Gives up when another one fails.
+    fn join(
+        &self,
+        joiner: Joiner,
+        deadline: Instant,
+        fails: &AtomicBool,
+    ) -> Result<Joined, AlterError> {
+        let Joiner { number, device, mut data, listener, service, .. } = joiner;
+        let Machine { key, signing, .. } = &self.machines[number];
         let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };
-        let learner = Learner::new(service, None);
+        let spool = data.as_mut().map(DataFolder::spool).transpose().map_err(StartError::from)?;
+        let spool = spool.flatten().map(|spool| -> Arc<dyn TempBlobs> { spool });
+        let (config, learner) = (self.config.clone(), Learner::new(service, spool));
         let mut joining = Joining::new(config, key.clone(), signing.clone(), life, learner)?;
-        while Instant::now() < deadline {
+        while Instant::now() < deadline && !fails.load(Ordering::Relaxed) {
             match joining.go_on()? {
                 Progress::Member(config, _) => {
                     let learned = joining.into_learned();
-                    return Ok(Joined { secrets, listener, config: *config, learned });
+                    let config = *config;
+                    return Ok(Joined { number, device, data, listener, config, learned });
                 }
-                Progress::Lacks(what) => return Err(AlterError::Lacks(what)),
+                Progress::Lacks(what) => {
+                    fails.store(true, Ordering::Relaxed);
+                    return Err(AlterError::Lacks(what));
+                }
                 // It has waited for what it fetches already.
                 Progress::Learning(Some(_)) => {}
                 _ => joining.wait(LOOK)?,
@@ -241,4 +257,40 @@ impl Joiner {
         }
         Err(AlterError::TimedOut(LIMIT))
     }
+
+    /// Starts the replica of a machine that has become a member.
+    fn start(&mut self, joined: Joined) -> Result<(), AlterError> {
+        let Joined { number, device, data, listener, learned, .. } = joined;
+        let Learned { service, state } = learned.ok_or(AlterError::Untaught(number))?;
+        let listen = Listen::Bound(listener);
+        let parts = Parts { device, storage: None, learned: state, listen, service };
+        Ok(self.begin(number, data, parts)?)
+    }
+}
+
+/// Takes back what was proposed. Best effort: the change becomes void by itself.
+fn withdraw(administrators: &[Administrator], shown: &Shown) {
+    for administrator in administrators {
+        let _ = administrator.withdraw(shown, WITHDRAW);
+    }
+}
+
+/// A machine that is to be a member.
+struct Joiner {
+    number: usize,
+    card: Card,
+    device: DeviceIdentity,
+    data: Option<DataFolder>,
+    listener: TcpListener,
+    service: Box<dyn Service>,
+}
+
+/// A machine that has become one.
+struct Joined {
+    number: usize,
+    device: DeviceIdentity,
+    data: Option<DataFolder>,
+    listener: TcpListener,
+    config: ClusterConfig,
+    learned: Option<Learned>,
 }

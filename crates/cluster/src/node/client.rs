@@ -51,8 +51,9 @@ pub fn client_config(config: &ClusterConfig, keys: KeyPair) -> Result<ClientConf
 /// The same for a client that lives long. Whenever its group has changed, it writes to this file
 /// how (see [`chain_file`](crate::chain_file)), so that it finds the group again after a restart,
 /// also if none of the machines that `config` names is a member any more:
-/// [`ClusterConfig::follow_file`] reads the file. No other client in the process may have it. A
-/// client that cannot write it says so in its log, and goes on.
+/// [`ClusterConfig::follow_file`] reads the file. Two clients of one process must not have the same
+/// file: each would write over what the other one has begun to write. A client that cannot write it
+/// says so in its log, and goes on.
 ///
 /// # Errors
 /// [`StartError`] as for [`connect`].

@@ -291,7 +291,7 @@ impl EpochFactory for Epochs {
     }
 
     fn prepare(&mut self, change: &Change, _: &Digest) -> Option<Prepared> {
-        // Clients go by the keys in their own file.
+        // Clients make MACs under keys that they share with the members in their own file.
         if !change.next.can_rekey() {
             return None;
         }

@@ -4,7 +4,7 @@ use crate::members::{Stops, count, increment, service};
 use crate::support::eventually;
 use pentarchy::services::null::Null;
 use pentarchy::{AlterError, LocalAlteration, LocalCluster, RequestMode, Service};
-use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
+use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES, PROTOCOLS};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -17,7 +17,7 @@ fn is_level(cluster: &LocalCluster, machine: usize) {
 
 /// Waits until a machine that has left has ended.
 fn has_ended(cluster: &mut LocalCluster, machine: usize) {
-    eventually("it ends by itself", || cluster.status(machine).is_none());
+    eventually("it ends by itself", || !cluster.is_running(machine));
     assert!(cluster.kill(machine).is_err_and(|ended| ended.is_removal()));
     let refusal = cluster.restart(machine, service()).expect_err("it is no member");
     assert_eq!(refusal.to_string(), format!("machine {machine} is no member of the group"));
@@ -93,6 +93,13 @@ fn machines_that_execute_before_they_agree_come_and_go() {
 }
 
 #[test]
+fn machines_that_speculate_on_devices_come_and_go() {
+    let is_one = |it: &&&Descriptor| it.rules.speculative && it.rules.trusts_devices();
+    let protocol = PROTOCOLS.iter().find(is_one).expect("there is one");
+    changes(protocol, RequestMode::Session, None);
+}
+
+#[test]
 fn machines_that_keep_what_they_executed_too_early_come_and_go() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     changes(EXAMPLES.speculative, RequestMode::Signature, Some(folder.path()));
@@ -116,21 +123,33 @@ fn a_cluster_switches_to_a_protocol_that_needs_another_machine() {
 
 #[test]
 fn a_change_that_cannot_be_leaves_the_cluster_as_it_is() {
-    let mut cluster = LocalCluster::builder().start(service).expect("a cluster");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let cluster = LocalCluster::builder().data(folder.path());
+    let mut cluster = cluster.start(service).expect("a cluster");
     let client = cluster.client().expect("a client");
     // So many that there is a state to be learned.
     (0..300).for_each(|_| increment(&client));
-    assert!(matches!(cluster.remove(7), Err(AlterError::NotAMember(7))));
+    let stranger = cluster.remove(7).expect_err("there is none");
+    assert_eq!(stranger.to_string(), "machine 7 is no member of the group");
     assert!(matches!(cluster.remove(2), Err(AlterError::CannotAlter(_))), "two are too few");
     let joins: Vec<Box<dyn Service>> = vec![Box::new(Null::default())];
     let other = cluster.alter(LocalAlteration { joins, ..Default::default() });
     assert!(matches!(other, Err(AlterError::Lacks(_))), "{other:?}");
     assert_eq!(cluster.config().number(), 0);
     increment(&client);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 3);
     // What was proposed for that machine does not stand in the way.
     assert_eq!(cluster.add(service()).expect("the same service"), 3);
     is_level(&cluster, 3);
     assert_eq!(count(&client), 301);
+}
+
+#[test]
+fn a_cluster_whose_clients_share_keys_with_members_stays_as_it_is() {
+    let cluster = LocalCluster::builder().protocol(EXAMPLES.signed.rules.name);
+    let cluster = cluster.request_auth(RequestMode::Mac).start(service);
+    let refused = cluster.expect("a cluster").add(service());
+    assert!(matches!(refused, Err(AlterError::CannotAlter(_))), "{refused:?}");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use super::machines::read_card;
 use args::{Altering, Asked, MembersArgs, MembersCommand, Proposing, ReconfigureArgs};
 use pentarchy::KeyPair;
 use pentarchy::administration::{
-    AdministrationError, Administrator, Alteration, Appointment, Switch, Terms, alter, appoint,
-    is_made_by, refresh, relocate,
+    AdministrationError, Administrator, Alteration, Appointment, CannotAlter, Switch, Terms, alter,
+    appoint, is_made_by, refresh, relocate,
 };
 use pentarchy::config::{ClusterConfig, check_address};
 use pentarchy::generate::administrator_key_name;
@@ -197,9 +197,7 @@ fn check_clients(shown: &Shown) -> Outcome {
     if shown.configuration.can_rekey() {
         return Ok(());
     }
-    let why = "clients of this group make MACs (request_auth = \"mac\") under keys that they share \
-               with its members, and do not learn of others: it stays as it is";
-    Err(Failure::Usage(why.to_owned()))
+    Err(Failure::Usage(CannotAlter::SharedKeys.to_string()))
 }
 
 /// Each administrator says it, in turn. One that comes too late for that has no part in it. Gives
