@@ -6,7 +6,7 @@ pub use altering::{AlterError, LocalAlteration};
 
 use crate::administration::Administrator;
 use crate::config::{ClusterConfig, Durability};
-use crate::data::DataFolder;
+use crate::data::{DATA_FOLDER, DEVICE, DataFolder};
 use crate::generate::{GroupOptions, NewCluster, ReplicaSecrets};
 use crate::node::{self, StartError, Taken, Trusted};
 use crate::protocols;
@@ -69,9 +69,6 @@ struct Parts {
     listen: Listen,
     service: Box<dyn Service>,
 }
-
-/// The identity of a machine's device, in its folder.
-const DEVICE: &str = "device";
 
 /// How long a replica may take for a round before it counts as one that says nothing.
 const ROUND_MAX: Duration = Duration::from_secs(1);
@@ -245,7 +242,7 @@ impl LocalCluster {
     }
 
     fn open(&self, folder: &Path) -> Result<DataFolder, StartError> {
-        Ok(DataFolder::open(&folder.join("data"))?.with_cold_state(self.cold_state))
+        Ok(DataFolder::open(&folder.join(DATA_FOLDER))?.with_cold_state(self.cold_state))
     }
 
     fn take(
@@ -294,9 +291,9 @@ impl LocalCluster {
     }
 
     /// Starts the replica of a machine where it was stopped, with a service in its initial state.
-    /// With a [data folder](Builder::data) it goes on as whom it was. Without one it has lost its
-    /// memory, so it comes with a trusted device that begins a new incarnation; the group admits it
-    /// and brings it level. Does nothing if it runs.
+    /// With a [data folder](Builder::data) the replica goes on as whom it was. Without one the
+    /// replica has lost its memory, so it comes with a trusted device that begins a new
+    /// incarnation; the group admits it and brings it level. Does nothing if the replica runs.
     ///
     /// # Errors
     /// [`StartError`] if the machine is no member, or the system refuses.

@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub const DATA_FOLDER: &str = "data";
 
 /// The identity of the device whose life the folder belongs to.
-const DEVICE: &str = "device";
+pub(crate) const DEVICE: &str = "device";
 /// The same, before the log exists.
 const NEXT_DEVICE: &str = "device.next";
 
@@ -410,7 +410,7 @@ pub(crate) fn new_life(
     keys: &Path,
     member: &Member,
 ) -> Result<DeviceIdentity, TakeError> {
-    match DeviceIdentity::take(&keys.join("device"), member) {
+    match DeviceIdentity::take(&keys.join(DEVICE), member) {
         Err(TakeError::Used(_)) if config.f > 0 => Ok(DeviceIdentity::next_life(member)),
         taken => taken,
     }

@@ -4,6 +4,7 @@ use crate::card::{BadCard, Card};
 use crate::config::ReplicaEntry;
 use crate::config::usual_timeouts;
 use crate::config::{Admission, ClusterConfig, CounterPlace, Durability, LOG_MIB};
+use crate::data::DEVICE;
 use crate::error::ConfigError;
 use crate::files;
 use pentarchy_core::configuration::Administrators;
@@ -169,7 +170,7 @@ impl NewCluster {
             secrets.key.save(&folder.join("key"))?;
             secrets.signing.lock().save_first(&folder.join(SIGNING_FOLDER))?;
             self.group_secret.save(&folder.join("group-secret"))?;
-            secrets.device.save(&folder.join("device"))?;
+            secrets.device.save(&folder.join(DEVICE))?;
         }
         files::write_new(&root.join("cluster.toml"), 0o644, self.config.render().as_bytes())
     }
@@ -219,7 +220,7 @@ impl NewMember {
         files::make_private_folder(folder)?;
         self.secrets.key.save(&folder.join("key"))?;
         self.secrets.signing.lock().save_first(&folder.join(SIGNING_FOLDER))?;
-        self.secrets.device.save(&folder.join("device"))?;
+        self.secrets.device.save(&folder.join(DEVICE))?;
         let card = format!("{}\n", self.card);
         files::write_new(&folder.join("card"), 0o644, card.as_bytes())
     }

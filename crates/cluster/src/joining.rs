@@ -51,6 +51,9 @@ pub enum Progress {
     Member(Box<ClusterConfig>, ReplicaId),
 }
 
+/// Between two looks how the group stands.
+const LOOK: Duration = Duration::from_millis(250);
+
 /// For how long it fetches at a time, ...
 const SLICE: Duration = Duration::from_millis(250);
 
@@ -93,12 +96,16 @@ impl Joining {
         Ok(Self { follower, first, keys, signing, life, learner, heard: None, said: None })
     }
 
-    /// Waits for so long, but no longer than until the group has begun with another configuration.
+    /// Waits a moment after this progress, but no longer than until the group has begun with
+    /// another configuration. Does not wait while the machine fetches, which takes its time anyway.
     ///
     /// # Errors
     /// [`StartError`] as for [`Follower::wait`].
-    pub fn wait(&mut self, limit: Duration) -> Result<(), StartError> {
-        self.follower.wait(limit)
+    pub fn wait_after(&mut self, progress: &Progress) -> Result<(), StartError> {
+        match progress {
+            Progress::Learning(Some(_)) => Ok(()),
+            _ => self.follower.wait(LOOK),
+        }
     }
 
     /// What this machine has learned, for the replica that it has become. None if its service could

@@ -5,6 +5,7 @@
 //! waits until it says that it is ready. A state that `f + 1` members of one configuration keep for
 //! it is one that the group has had: `f` liars cannot have it fetch something else.
 
+use crate::data::{DataError, DataFolder};
 use pentarchy_client::{Client, Completions, RequestError};
 use pentarchy_core::Bytes;
 use pentarchy_core::blobs::TempBlobs;
@@ -97,6 +98,19 @@ impl Learner {
             next: now,
             steps: Vec::new(),
         }
+    }
+
+    /// The same, of a machine that keeps things in this folder, if it does. With states that are to
+    /// be in files only, it puts what it fetches there.
+    ///
+    /// # Errors
+    /// [`DataError`] if the folder cannot be written.
+    pub fn in_folder(
+        service: Box<dyn Service>,
+        data: Option<&mut DataFolder>,
+    ) -> Result<Self, DataError> {
+        let spool = data.map(DataFolder::spool).transpose()?.flatten();
+        Ok(Self::new(service, spool.map(|spool| -> Arc<dyn TempBlobs> { spool })))
     }
 
     /// Members say which states they keep for this machine, which is to join with this change.

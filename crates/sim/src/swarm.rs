@@ -222,8 +222,6 @@ impl Options {
         options.draw_stops_at_checkpoints(&mut Rng::new(services.next_u64().rotate_left(53)));
         if config.faults && !config.hostile_only && !rules.pillars {
             options.draw_late(&mut Rng::new(services.next_u64().rotate_left(59)));
-        }
-        if config.faults && !config.hostile_only && !rules.pillars {
             let seed = services.next_u64();
             options.draw_replacements(&mut Rng::new(seed.rotate_left(61)));
             if !rules.speculative {

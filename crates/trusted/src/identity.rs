@@ -10,7 +10,7 @@
 
 use ed25519_dalek::SigningKey;
 use pentarchy_core::ids::Incarnation;
-use pentarchy_core::membership::Member;
+use pentarchy_core::membership::{Life, Member};
 use pentarchy_crypto::keys::random_secret;
 use pentarchy_crypto::secret_file::{self, SecretFileError};
 use std::ffi::OsString;
@@ -116,6 +116,12 @@ impl DeviceIdentity {
     #[must_use]
     pub fn chosen(incarnation: Incarnation, seed: Option<[u8; 32]>) -> Self {
         Self { incarnation, seed: seed.map(Zeroizing::new) }
+    }
+
+    /// The life that this is, as others know it.
+    #[must_use]
+    pub fn life(&self) -> Life {
+        Life { incarnation: self.incarnation, device_key: self.device_key() }
     }
 
     /// The life that this is.

@@ -12,17 +12,14 @@ use crate::generate::{NewMember, ReplicaSecrets};
 use crate::joining::{Joining, Progress};
 use crate::learning::{Learned, Learner};
 use crate::node::StartError;
-use pentarchy_core::blobs::TempBlobs;
 use pentarchy_core::change::Shown;
 use pentarchy_core::ids::MemberId;
-use pentarchy_core::membership::Life;
 use pentarchy_core::service::Service;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_replica::Listen;
 use pentarchy_trusted::DeviceIdentity;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -35,7 +32,7 @@ const WITHDRAW: Duration = Duration::from_secs(5);
 /// Between two looks how the group stands.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What is to be different about a [`LocalCluster`] that runs.
+/// How a program wants to change a [`LocalCluster`] that runs.
 #[derive(Default)]
 pub struct LocalAlteration<'a> {
     /// Services in their initial states, one for each machine that joins.
@@ -74,8 +71,8 @@ pub enum AlterError {
 impl LocalCluster {
     /// Changes the group while it runs, as its administrators, and waits until it has begun to be
     /// as wanted. Gives the numbers of the machines that joined. Those fetch the state before they
-    /// are members, and what has changed since afterwards. Whoever leaves ends by itself, as soon
-    /// as the others have what it has.
+    /// are members, and what has changed since afterwards. The replica of a machine that leaves
+    /// ends by itself, as soon as the others have what it has.
     ///
     /// # Errors
     /// [`AlterError`]. The [configuration](Self::config) says whether the group has begun with the
@@ -187,7 +184,13 @@ impl LocalCluster {
         let fails = AtomicBool::new(false);
         let joined: Vec<_> = std::thread::scope(|scope| {
             let (this, fails) = (&*self, &fails);
-            let join = |it: Joiner| scope.spawn(move || this.join(it, deadline, fails));
+            let join = |it: Joiner| {
+                scope.spawn(move || {
+                    let joined = this.join(it, deadline, fails);
+                    fails.fetch_or(joined.is_err(), Ordering::Relaxed);
+                    joined
+                })
+            };
             let threads: Vec<_> = joining.into_iter().map(join).collect();
             let joined = threads.into_iter().map(|thread| match thread.join() {
                 Ok(joined) => joined,
@@ -195,14 +198,14 @@ impl LocalCluster {
             });
             joined.collect()
         });
-        match joined.iter().flatten().next() {
+        match joined.iter().flatten().flatten().next() {
             Some(one) => self.config = one.config.clone(),
             // The group may have begun without them.
             None => drop(self.follow(number, Instant::now())),
         }
         let mut all = Ok(());
         for joined in joined {
-            let started = joined.and_then(|joined| self.start(joined));
+            let started = joined.and_then(|joined| joined.map_or(Ok(()), |it| self.start(it)));
             all = all.and(started);
         }
         all
@@ -225,37 +228,30 @@ impl LocalCluster {
         }
     }
 
-    /// Has a machine join the group. Gives up when another one fails.
+    /// Has a machine join the group. Gives none if it gave up because another one failed.
     fn join(
         &self,
         joiner: Joiner,
         deadline: Instant,
         fails: &AtomicBool,
-    ) -> Result<Joined, AlterError> {
+    ) -> Result<Option<Joined>, AlterError> {
         let Joiner { number, device, mut data, listener, service, .. } = joiner;
         let Machine { key, signing, .. } = &self.machines[number];
-        let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };
-        let spool = data.as_mut().map(DataFolder::spool).transpose().map_err(StartError::from)?;
-        let spool = spool.flatten().map(|spool| -> Arc<dyn TempBlobs> { spool });
-        let (config, learner) = (self.config.clone(), Learner::new(service, spool));
-        let mut joining = Joining::new(config, key.clone(), signing.clone(), life, learner)?;
-        while Instant::now() < deadline && !fails.load(Ordering::Relaxed) {
+        let learner = Learner::in_folder(service, data.as_mut()).map_err(StartError::from)?;
+        let (config, key, signing) = (self.config.clone(), key.clone(), signing.clone());
+        let mut joining = Joining::new(config, key, signing, device.life(), learner)?;
+        while !fails.load(Ordering::Relaxed) {
             match joining.go_on()? {
                 Progress::Member(config, _) => {
-                    let learned = joining.into_learned();
-                    let config = *config;
-                    return Ok(Joined { number, device, data, listener, config, learned });
+                    let (config, learned) = (*config, joining.into_learned());
+                    return Ok(Some(Joined { number, device, data, listener, config, learned }));
                 }
-                Progress::Lacks(what) => {
-                    fails.store(true, Ordering::Relaxed);
-                    return Err(AlterError::Lacks(what));
-                }
-                // It has waited for what it fetches already.
-                Progress::Learning(Some(_)) => {}
-                _ => joining.wait(LOOK)?,
+                Progress::Lacks(what) => return Err(AlterError::Lacks(what)),
+                _ if Instant::now() > deadline => return Err(AlterError::TimedOut(LIMIT)),
+                progress => joining.wait_after(&progress)?,
             }
         }
-        Err(AlterError::TimedOut(LIMIT))
+        Ok(None)
     }
 
     /// Starts the replica of a machine that has become a member.

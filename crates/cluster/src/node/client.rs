@@ -153,21 +153,17 @@ impl Follows for ConfigFollower {
         }
         let led = self.config.follow(links).ok()?;
         let before = std::mem::replace(&mut self.config, led);
-        if is_same_for_clients(&before, &self.config) {
-            self.keep_chain();
-            return None;
-        }
-        match self.group(floor) {
-            Ok(next) => {
-                self.keep_chain();
-                Some(next)
-            }
+        let is_other = !is_same_for_clients(&before, &self.config);
+        let next = match is_other.then(|| self.group(floor)).transpose() {
+            Ok(next) => next,
             Err(error) => {
                 warn!(%error, "cannot follow the group yet; trying again");
                 self.config = before;
-                None
+                return None;
             }
-        }
+        };
+        self.keep_chain();
+        next
     }
 }
 

@@ -16,7 +16,7 @@ use crate::generate::{ReplicaSecrets, SIGNING_FOLDER};
 use crate::protocols;
 use pentarchy_client::ConnectError;
 use pentarchy_core::ids::ReplicaId;
-use pentarchy_core::membership::{BadMembership, Life};
+use pentarchy_core::membership::BadMembership;
 use pentarchy_core::service::Service;
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_crypto::keys::KeyPair;
@@ -235,7 +235,7 @@ pub fn replica(
     let me = ReplicaId(id);
     let member = membership.members.get(usize::from(id));
     let member = member.ok_or(pentarchy_replica::StartError::NotAMember(me))?;
-    let life = Life { incarnation: device.incarnation(), device_key: device.device_key() };
+    let life = device.life();
     let counters = counters::open(&membership, member.id, device, &trusted)?;
     let mine = (member.id, life, signing.clone());
     let epochs = Epochs::new(config, &membership, mine, trusted)?;

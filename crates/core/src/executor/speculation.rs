@@ -43,6 +43,7 @@ pub(super) struct Speculation {
 }
 
 /// How changes of the group stand behind a slot.
+#[derive(Clone)]
 struct Changes {
     /// The one that waits for its members, and its digest.
     pending: Option<(Arc<Change>, Digest)>,
@@ -54,8 +55,8 @@ struct Changes {
 /// One slot.
 struct Done {
     batch: Arc<Batch>,
-    /// How changes of the group stand behind it, until it is final.
-    changes: Option<Changes>,
+    /// How changes of the group stand behind it.
+    changes: Changes,
     /// Where it stands.
     place: Place,
     /// What clients are to be told unasked, until they are.
@@ -127,7 +128,7 @@ impl Executor {
             event @ Notice::Event { .. } => events.push((*client, event)),
         });
         let is_wanted = !events.is_empty() || self.is_ending();
-        let changes = Some(self.changes());
+        let changes = self.changes();
         if let Some(speculation) = &mut self.speculation {
             if !speculation.keeps(&deferred) {
                 deferred.clear();
@@ -149,7 +150,7 @@ impl Executor {
         let count = upto.0.saturating_sub(speculation.committed.0);
         speculation.committed = speculation.committed.max(upto);
         for done in speculation.log.iter_mut().skip(from as usize).take(count as usize) {
-            speculation.settled = done.changes.take().expect("it becomes final once");
+            speculation.settled.clone_from(&done.changes);
             core::mem::take(&mut done.events)
                 .into_iter()
                 .for_each(|(to, event)| notify(&to, event));

@@ -14,7 +14,6 @@ use pentarchy::joining::{Joining, Progress};
 use pentarchy::learning::{self, Learned, Learner};
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
-use pentarchy_core::blobs::TempBlobs;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::Life;
 use pentarchy_crypto::secret_file::SecretFileError;
@@ -22,13 +21,9 @@ use pentarchy_crypto::signing_keys::SigningKeys;
 use pentarchy_trusted::DeviceIdentity;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
-
-/// Between two looks how the group stands.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// Between two words on how far it has come with a state.
 const SAY: Duration = Duration::from_secs(2);
@@ -77,12 +72,10 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
     let signing = signing.map_err(|error| bad(&error))?;
     let life = life(&args.keys).map_err(|error| bad(&error))?;
     let config = config.follow_file(&chain_file::beside(&args.config))?;
-    // What it fetches may be in that folder, which no other process may open then.
+    // The learner puts what it fetches into that folder, so this process keeps it open.
     let mut data = data_folder(args, &config).map_err(usage)?;
-    let spool = data.as_mut().map(DataFolder::spool).transpose();
-    let spool = spool.map_err(|error| bad(&error))?.flatten();
-    let spool = spool.map(|spool| -> Arc<dyn TempBlobs> { spool });
-    let learner = Learner::new(first_service(args)?, spool);
+    let learner = Learner::in_folder(first_service(args)?, data.as_mut());
+    let learner = learner.map_err(|error| bad(&error))?;
     let mut joining = Joining::new(config, keys, signing, life, learner).map_err(usage)?;
     let (mut before, mut said) = (None, None::<Instant>);
     loop {
@@ -96,12 +89,9 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
         let is_silent = is_learning && said.is_some_and(|at| at.elapsed() < SAY);
         if before.as_ref() != Some(&progress) && !is_silent {
             say_how_far(&progress);
-            (before, said) = (Some(progress), Some(Instant::now()));
+            (before, said) = (Some(progress.clone()), Some(Instant::now()));
         }
-        // It has waited for what it fetches already.
-        if !is_learning {
-            joining.wait(LOOK).map_err(usage)?;
-        }
+        joining.wait_after(&progress).map_err(usage)?;
         match stop.try_recv() {
             Err(TryRecvError::Empty) => {}
             Ok(()) | Err(TryRecvError::Disconnected) => return Ok(None),

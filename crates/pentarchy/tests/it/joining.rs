@@ -244,7 +244,7 @@ fn grows_and_shrinks(protocol: &Descriptor) {
     goes_on(&group, &mut connection, &mut count);
 }
 
-/// What it learned is in files, which it still has when it is a member.
+/// The machine puts what it learns into files, and still has those when it is a member.
 #[test]
 fn a_machine_with_a_cold_state_learns_it_before_it_is_a_member() {
     let mut group = Group::start(EXAMPLES.signed, &["--durability", "sync"]);
