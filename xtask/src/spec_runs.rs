@@ -46,8 +46,9 @@ impl Group {
 /// Where seeded bugs are listed, each with what is to find it.
 const MUTANTS: &str = "crates/core/src/mutant.rs";
 
-/// Seeds of the simulated worlds whose runs a check follows. Few worlds show a given step, and which
-/// do changes with the simulator: of 120, three did that the second bug below alters, and of 20 none.
+/// Seeds of the simulated worlds whose runs a check follows. Few worlds show a given step, and
+/// which ones do changes with the simulator: of 120 worlds, three took the step that the second bug
+/// below alters, and of 20 none did.
 const SEEDS: u64 = 120;
 
 /// Two seeded bugs, each with a number of seeds of which some run shows it. The first takes a view

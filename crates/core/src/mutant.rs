@@ -370,6 +370,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pbft.leaving-not-kept", "that a view was left is not in the log"),
     mutant("pbft-tentative.keeps", "what a view does not take over stays executed").unclaimed(),
     mutant("pbft.entry-not-kept", "how a view was entered is not in the log"),
+    mutant("pbft.votes-not-resumed", "who crashed entering a view does not vote").scheduled(),
     mutant("modsmart.first-timestamp-zero", "a lock of view 0 counts as none"),
     mutant("modsmart.collect-names-no-view", "a NEW-VIEW holds VIEW-CHANGEs for lower views"),
     mutant("modsmart.lock-needs-no-writers", "a lock binds although nobody shows its write")
@@ -398,6 +399,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("modsmart.cut-locks", "locks are lost with the log below a checkpoint"),
     mutant("modsmart.leaving-not-in-log", "that a view was left is not in the log"),
     mutant("modsmart.entry-not-in-log", "how a view was entered is not in the log"),
+    mutant("modsmart.votes-not-resumed", "who crashed entering a view does not vote").scheduled(),
     mutant("modsmart-cft.decides-below-quorum", "one ACCEPT less than a majority decides"),
     mutant("modsmart-cft.lowest-lock-wins", "a view takes over the lock of the lowest view")
         .scheduled(),
@@ -475,8 +477,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "minzyzzyva.installed-state-proves-order",
         "a replica confirms what its view ordered below a state that it installed",
-    )
-    .scheduled(),
+    ),
     mutant(
         "minzyzzyva.commits-to-what-it-hides",
         "a commitment below an installed state is not shown",
@@ -547,8 +548,7 @@ pub const MUTANTS: &[Mutant] = &[
         "who accepted a later NEW-VIEW does not vouch for an earlier one",
     )
     .scheduled(),
-    mutant("hybster.comes-back-on-its-way", "a crash leaves a view that was accepted late")
-        .scheduled(),
+    mutant("hybster.comes-back-on-its-way", "a view that was accepted late is lost").scheduled(),
     mutant("hybster.junk-stays", "batches stay that were shown for views that failed").scheduled(),
     mutant("hybster.never-acknowledges", "a NEW-VIEW that is accepted late is not acknowledged")
         .specified(),

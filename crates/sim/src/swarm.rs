@@ -111,6 +111,12 @@ pub struct DiskOptions {
     pub slow_us: Micros,
     /// Of a million stable checkpoints, how many cut off power while the log is cut.
     pub stop_at_stable_ppm: u32,
+    /// Of a million states that a replica fetched, how many cut off power as soon as they are
+    /// durable.
+    pub stop_at_saved_ppm: u32,
+    /// Of a million entries that a replica keeps behind another one of the same step, while it
+    /// changes views, before how many power fails.
+    pub split_steps_ppm: u32,
 }
 
 /// Everything that a seed decides.
@@ -143,6 +149,9 @@ pub struct Options {
     /// Who hears what before that, as a number that [`Hearing`](crate::hearing::Hearing) draws it
     /// from; all hear all if it is 0.
     pub hearing: u64,
+    /// By how much later than others a replica hears what it is drawn not to hear; if it is 0, it
+    /// never does.
+    pub hears_late_us: Micros,
     /// One above the place of a replica that hears of checkpoints only while it changes views; 0 if
     /// there is none.
     pub late_checkpoints: u16,
@@ -229,6 +238,7 @@ impl Options {
             }
             options.draw_reshapes(&mut Rng::new(seed.rotate_left(37)));
         }
+        options.draw_split_steps(&mut Rng::new(services.next_u64().rotate_left(17)));
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.
             options.byzantine.clear();
@@ -263,6 +273,7 @@ impl Options {
             timeouts: config.timeouts,
             network: NetworkOptions { latency_us: 50, jitter_us: 100, ..NetworkOptions::default() },
             hearing: 0,
+            hears_late_us: 0,
             late_checkpoints: 0,
             skew_ms: 0,
             drift_ppm: 0,

@@ -141,6 +141,7 @@ impl Schedule {
             timeouts: config.timeouts,
             network: NetworkOptions { latency_us: 100, jitter_us: 200, ..Default::default() },
             hearing: 0,
+            hears_late_us: 0,
             late_checkpoints: 0,
             skew_ms: 20,
             drift_ppm: 0,

@@ -41,6 +41,7 @@ mod lives;
 pub mod log;
 mod queue;
 mod replicas;
+mod strikes;
 
 use administer::Wish;
 use confirms::Looked;

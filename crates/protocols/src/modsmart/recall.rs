@@ -11,6 +11,7 @@ use super::replica::{ModSmart, Phase};
 use super::variant::Variant;
 use super::writes::Lock;
 use crate::common::certificate::CheckpointProof;
+use crate::common::frame::execution::Execution as _;
 use crate::common::frame::hooks::Resumes;
 use crate::common::frame::resuming::{Past, Resuming};
 use crate::common::record::Kept;
@@ -22,6 +23,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, To};
 
 /// A write, as a record has it.
@@ -48,6 +50,10 @@ impl<V: Variant> Resumes for ModSmart<V> {
         for message in past.said {
             mark!("modsmart/said_again");
             out.send(To::All, message);
+        }
+        // If all lost power as they entered a view, no vote of another reminds it of its own.
+        if !mutant!("modsmart.votes-not-resumed") {
+            self.advance(out);
         }
     }
 }

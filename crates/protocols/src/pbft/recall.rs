@@ -10,6 +10,7 @@ use super::record::Record;
 use super::replica::{Pbft, Phase};
 use super::variant::Variant;
 use crate::common::certificate::CheckpointProof;
+use crate::common::frame::execution::Execution as _;
 use crate::common::frame::hooks::Resumes;
 use crate::common::frame::resuming::{Past, Resuming};
 use crate::common::record::Kept;
@@ -21,6 +22,7 @@ use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
+use pentarchy_core::mutant;
 use pentarchy_core::protocol::{Effects, To};
 
 impl<V: Variant> Resumes for Pbft<V> {
@@ -38,6 +40,10 @@ impl<V: Variant> Resumes for Pbft<V> {
         for message in past.said {
             mark!("pbft/said_again");
             out.send(To::All, message);
+        }
+        // If all lost power as they entered a view, no vote of another reminds it of its own.
+        if !mutant!("pbft.votes-not-resumed") {
+            self.advance(out);
         }
     }
 }

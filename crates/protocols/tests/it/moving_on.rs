@@ -8,9 +8,11 @@ use pentarchy_core::protocol::Tuning;
 use pentarchy_protocols::hybster::{self, Hybster};
 use pentarchy_protocols::minbft::MinBft;
 use pentarchy_protocols::minzyzzyva::MinZyzzyva;
-use pentarchy_protocols::pbft::Pbft;
+use pentarchy_protocols::modsmart::{self, ModSmart};
+use pentarchy_protocols::pbft::{self, Pbft};
 use pentarchy_protocols::zyzzyva::Zyzzyva;
 use pentarchy_sim::checker::moving_on;
+use std::collections::VecDeque;
 use std::fmt::Debug;
 
 fn tuning() -> Tuning {
@@ -136,6 +138,52 @@ fn who_accepted_a_view_late_and_crashed_can_move_on() {
     assert!(accepted_late_and_crashed());
     let lost = asserted("hybster.comes-back-on-its-way", accepted_late_and_crashed);
     assert!(lost.contains("cannot say why"), "{lost}");
+}
+
+/// A batch is ordered in view 0 and decided nowhere, and view 1 takes it over. The power of all
+/// fails when their logs have that they entered that view, and not yet that they voted there.
+/// Whether they decide the batch, with no client that asks for it again.
+fn entered_and_lost_power<P: Spoken>(
+    decides: &'static [&'static str],
+    is_entry: fn(&P::Record) -> bool,
+) -> bool {
+    let mut group: Group<P> = Group::new(None, tuning());
+    let batch = envelope(1, 1, &[1], 8);
+    group.loses = decides;
+    group.request(0, &batch);
+    group.run(10);
+    let all: Vec<u16> = (0..P::N as u16).collect();
+    for id in [1, 2] {
+        group.say(id, &all, P::ask(View(1)));
+    }
+    group.settle_all();
+    for id in &all {
+        assert_eq!(stands(&group, *id), (View(1), "normal"));
+        let log = &mut group.nodes[usize::from(*id)].log;
+        let entry = log.iter().position(is_entry).expect("it entered view 1");
+        log.truncate(entry + 1);
+    }
+    (group.loses, group.queue) = (&[], VecDeque::new());
+    all.iter().for_each(|id| group.start(*id));
+    group.run(2_000);
+    group.all_executed(&batch)
+}
+
+#[test]
+fn who_lost_power_on_entering_a_view_votes_there() {
+    fn votes<P: Spoken>(
+        decides: &'static [&'static str],
+        is_entry: fn(&P::Record) -> bool,
+        bug: &'static str,
+    ) {
+        let run = move || entered_and_lost_power::<P>(decides, is_entry);
+        assert!(run(), "{}", P::RULES.name);
+        assert!(!mutant::with(Some(bug), run), "{}", P::RULES.name);
+    }
+    let is_entry = |record: &_| matches!(record, pbft::Record::Enter(_));
+    votes::<Pbft>(&["commit"], is_entry, "pbft.votes-not-resumed");
+    let is_entry = |record: &_| matches!(record, modsmart::Record::Enter(_));
+    votes::<ModSmart>(&["accept"], is_entry, "modsmart.votes-not-resumed");
 }
 
 /// Views end one after the other, and each has ordered something. How many milliseconds it then

@@ -99,7 +99,7 @@ fn random_worlds_find_seeded_bugs_of_modsmart() {
         ("modsmart.first-timestamp-zero", "agreement"),
         ("modsmart.collect-names-no-view", "justification"),
         ("modsmart.collects-one-slot", "promises"),
-        ("modsmart.lock-not-kept", "promises"),
+        ("modsmart.lock-not-kept", "reads"),
         ("modsmart.keeps-all-writes", "panic"),
         ("modsmart.decides-below-quorum", "justification"),
         ("modsmart.new-view-not-passed-on", "liveness"),
@@ -115,7 +115,7 @@ fn random_worlds_find_seeded_bugs_of_the_crash_mode() {
     let expected = [
         ("modsmart-cft.decides-below-quorum", "justification"),
         ("modsmart-cft.lock-needs-witnesses", "agreement"),
-        ("modsmart-cft.accepts-before-durable", "promises"),
+        ("modsmart-cft.accepts-before-durable", "reads"),
         ("modsmart-cft.proposal-is-no-lock", "reads"),
     ];
     find_all("modsmart-cft", &expected);
@@ -246,9 +246,10 @@ const UNCLAIMED_MAX: [(&str, usize); 6] = [
 /// One needs worlds that there are none of yet, in which former keys are in a liar's hands. Five
 /// are of groups whose members change: worlds show three of them, in one seed of several hundred.
 /// Two undo what one slow world of pillars in a thousand showed. One needs a client that is late to
-/// follow, a liar and two laggards: random worlds show it once in ten thousand.
+/// follow, a liar and two laggards: random worlds show it once in ten thousand. Two need a quorum
+/// to lose power as it enters a view; one world of 120 that cut steps in two showed one of them.
 /// `docs/testing-results.md` says how many worlds did not find them, where that was tried.
-const SCHEDULED_MAX: usize = 58 + 8 + 1 + 23 + 1 + 3 + 1 + 5 + 2 + 1;
+const SCHEDULED_MAX: usize = 57 + 8 + 1 + 23 + 1 + 3 + 1 + 5 + 2 + 1 + 2;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {

@@ -93,6 +93,14 @@ pub struct Kept {
     vouched: Slot,
     /// Entries, sends and jobs of the disk until something fails, and what.
     fuse: Option<(u64, Failure)>,
+    /// The number of the last state that is to be saved.
+    saving: u64,
+    /// The number of the state with which the power fails as soon as it is durable.
+    fails_when_saved: Option<u64>,
+    /// Entries of this step.
+    in_step: u64,
+    /// Of a million entries behind another one of the same step, before how many the power fails.
+    split_ppm: u32,
     /// What has failed, or is about to.
     failing: Option<Failure>,
     /// Something that rotted was found at the last start.
@@ -142,6 +150,10 @@ impl Kept {
             durable,
             vouched: Slot(0),
             fuse: None,
+            saving: 0,
+            fails_when_saved: None,
+            in_step: 0,
+            split_ppm: 0,
             failing: None,
             has_rot: false,
             dead: None,
@@ -152,6 +164,17 @@ impl Kept {
     pub fn fail_after(&mut self, points: u64, failure: Failure) {
         self.copy = (failure == Failure::PutBack).then(|| self.disk.copy());
         self.fuse = Some((points, failure));
+    }
+
+    /// Has the power fail as soon as the last state that was handed over is durable.
+    pub const fn fail_when_saved(&mut self) {
+        self.fails_when_saved = Some(self.saving);
+    }
+
+    /// The replica's next step begins. Of a million entries that it keeps behind another one of the
+    /// same step, the power fails before so many.
+    pub const fn begin_step(&mut self, split_ppm: u32) {
+        (self.in_step, self.split_ppm) = (0, split_ppm);
     }
 
     /// There is room on the disk from now on.
@@ -303,9 +326,13 @@ impl Kept {
         point: &'static str,
         act: impl FnOnce(&mut Stepped) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
+        if self.in_step > 0 && self.split_ppm > 0 && self.rng.chance(self.split_ppm) {
+            self.fail_after(0, Failure::Power);
+        }
         if !self.survives(point) {
             return Err(gone());
         }
+        self.in_step += 1;
         let before = self.stepped.next();
         let done = act(&mut self.stepped)?;
         let next = self.stepped.next();
@@ -318,6 +345,7 @@ impl Kept {
     fn save(&mut self, snapshot: Snapshot) -> Result<u64, StorageError> {
         let slot = snapshot.slot;
         let number = self.hands("save", |stepped| stepped.save(snapshot))?;
+        self.saving = number;
         if slot <= self.vouched {
             // Those from there on were wrong.
             self.vouched = Slot(slot.0.saturating_sub(1));
@@ -362,6 +390,10 @@ impl Kept {
         if job == Job::Log {
             self.links_waiting = 0;
         }
+        let is_saved = |number| self.stepped.saved().is_ok_and(|saved| saved >= number);
+        if self.fails_when_saved.take_if(|number| is_saved(*number)).is_some() {
+            self.fail_after(0, Failure::Power);
+        }
         self.survives("done");
     }
 
@@ -404,7 +436,8 @@ impl Kept {
                 self.answers_behind.clear();
                 self.membership = past.membership.clone();
                 self.stepped = Stepped::new(kept);
-                (self.fuse, self.dead) = (None, None);
+                (self.fuse, self.fails_when_saved, self.dead) = (None, None, None);
+                self.begin_step(0);
                 Some((Recovered { had, relied, found, vouched, has, rots, is_old }, past))
             }
             Err(error) if !rots => {

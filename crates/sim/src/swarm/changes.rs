@@ -9,9 +9,10 @@
 //! Meanwhile replicas lose power and go on with what they had synced, and whoever leads dies.
 //!
 //! *Minorities:* for each view and each kind of message it is drawn who hears it, so that several
-//! views in a row fail, each at another step, with exact minorities on either side. Checkpoints are
-//! close together, so that they become stable here and not there; some replicas lose power
-//! meanwhile, and a few are faulty.
+//! views in a row fail, each at another step, with exact minorities on either side. The others
+//! never hear it, or late: when they want another view already. Checkpoints are close together, so
+//! that they become stable here and not there; some replicas lose power meanwhile, often between
+//! two things that they keep in one step, and a few are faulty.
 
 use super::{DiskOptions, Disturbance, Options, SimConfig, Target, Theme};
 use crate::adversary::Behaviour;
@@ -78,7 +79,9 @@ impl Options {
         self.heal_at = rng.range(2_000_000, 8_000_000);
         if rng.percent(50) {
             self.draw_crashes(rng);
+            self.disk.split_steps_ppm = *rng.pick(&[0, 300_000, 1_000_000]);
         }
+        self.hears_late_us = *rng.pick(&[0, 0, 100_000, 300_000, 800_000]);
         for _ in 0..rng.range(0, self.f as u64) {
             let id = ReplicaId(rng.below(self.n as u64) as u16);
             if rng.percent(50) {

@@ -10,6 +10,7 @@ use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::network::NetworkOptions;
 use crate::rng::Rng;
+use crate::time::Micros;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::CHECKPOINT_BYTES;
 
@@ -44,6 +45,7 @@ impl Options {
             slow_ppm: 0,
             slow_log_ppm: *rng.pick(&[50_000, 200_000, 500_000]),
             slow_us: *rng.pick(&[300_000, 800_000]),
+            stop_at_saved_ppm: *rng.pick(&[0, 300_000, 1_000_000]),
             ..DiskOptions::default()
         };
         self.draw_cuts(rng);
@@ -51,8 +53,8 @@ impl Options {
         // at a checkpoint that lies within what it ordered.
         self.clients = rng.range(2, 4) as usize;
         self.outstanding = 8;
-        self.think_us = rng.range(10_000, 60_000);
-        self.requests_each = rng.range(4, 12);
+        self.think_us = rng.range(10_000, 120_000);
+        self.requests_each = rng.range(4, 20);
     }
 
     /// One replica after the other is cut off, most often the primary, and loses power several
@@ -65,6 +67,10 @@ impl Options {
             let id = if rng.percent(70) { next } else { any };
             next = (id + 1) % self.n as u64;
             let target = Target::Replica(ReplicaId(id as u16));
+            if self.network.loss_ppm == 0 || rng.percent(40) {
+                at += self.draw_deaf_cut(rng, at, target);
+                continue;
+            }
             let lasts = rng.range(400_000, 1_000_000);
             let (hears, clients) = (rng.percent(20), rng.percent(20));
             self.disturbances.push((at, Disturbance::Isolate { target, hears, clients, lasts }));
@@ -77,5 +83,21 @@ impl Options {
             at += rng.range(700_000, 1_200_000);
         }
         self.heal_at = at;
+    }
+
+    /// Nobody hears the replica but clients, and of what others do without it, it hears of their
+    /// checkpoints alone, one after the other. The first takes it back; it fetches the last one
+    /// when others hear it again, and still does not hear that they have left its view. Gives for
+    /// how long.
+    fn draw_deaf_cut(&mut self, rng: &mut Rng, at: Micros, target: Target) -> Micros {
+        let (lasts, deaf) = (rng.range(700_000, 1_500_000), rng.range(300_000, 900_000));
+        let cut = Disturbance::Isolate { target, hears: true, clients: false, lasts };
+        self.disturbances.push((at, cut));
+        self.disturbances.push((at, Disturbance::Deafen(target, lasts + deaf)));
+        let (failure, points) = (Failure::Power, rng.below(4));
+        let stop = Disturbance::Stop { target, failure, points, lasts: 1_000 };
+        let until = lasts + deaf + rng.range(200_000, 700_000);
+        self.disturbances.push((at + until, stop));
+        until
     }
 }

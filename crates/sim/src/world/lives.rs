@@ -20,14 +20,10 @@ use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::service::Service;
 use pentarchy_machine::{self as machine, Beginning};
 use pentarchy_storage::identity::Identity;
-use pentarchy_storage::kept::{EpochStart, Job, Past};
+use pentarchy_storage::kept::{EpochStart, Past};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-
-/// Entries, sends and jobs of the disk from the end of an epoch until the next one has begun, or
-/// from when a checkpoint is stable until what is to stay is durable once more, about.
-const STEPS_INTO_EPOCH: u64 = 16;
 
 impl<'a> World<'a> {
     /// A replica as it starts: with the group in which it has a place first and nothing else, or
@@ -172,11 +168,16 @@ impl<'a> World<'a> {
 
     /// A replica's power or disk is about to fail, a few writes and sends from now.
     pub(super) fn stop(&mut self, index: usize, failure: Failure, points: u64, lasts: Micros) {
+        self.has_fail(index, lasts, |kept| kept.fail_after(points, failure));
+    }
+
+    /// Has power or disk of a replica fail, if they may now; then it is gone for so long.
+    pub(super) fn has_fail(&mut self, index: usize, lasts: Micros, how: impl FnOnce(&mut Kept)) {
         let replica = &mut self.replicas[index];
         let may_fail = !replica.is_faulty() && replica.node.is_admitted();
         let kept = replica.node.kept().filter(|kept| may_fail && !kept.is_dead());
         if let Some(mut kept) = kept {
-            kept.fail_after(points, failure);
+            how(&mut kept);
             replica.stops_for = lasts;
         }
     }
@@ -363,60 +364,6 @@ impl<'a> World<'a> {
             self.last_completion = now;
             self.note(self.place(index), |_| What::Does(Deed::Other, "is level".to_owned()));
         }
-    }
-
-    /// Whether this is a bad moment to lose power or memory, as an epoch ended or a checkpoint
-    /// became stable.
-    pub(super) fn look_whether_to_strike(&mut self, index: usize, ended: bool, stable: bool) {
-        if ended {
-            self.on_ended(index);
-        }
-        if stable {
-            self.on_stable(index);
-        }
-    }
-
-    /// A checkpoint became stable at a replica, whose log is to be cut.
-    fn on_stable(&mut self, index: usize) {
-        let stop_ppm = self.options.disk.stop_at_stable_ppm;
-        if stop_ppm == 0 || self.healed {
-            return;
-        }
-        let late = usize::from(self.options.late_checkpoints);
-        if late > 0 {
-            // It is about to write once more what is to stay.
-            let is_meant = late == index + 1 && self.is_changing_views(index);
-            if is_meant && self.rng.chance(stop_ppm) {
-                let lasts = self.rng.below(600_000);
-                self.stop(index, Failure::Power, 0, lasts);
-                if let Some(mut kept) = self.replicas[index].node.kept() {
-                    kept.begin(Job::Log);
-                    kept.survives("stable");
-                }
-                self.look_whether_dead(index);
-            }
-        } else if self.rng.chance(stop_ppm) {
-            let (points, lasts) = (self.rng.below(STEPS_INTO_EPOCH), self.rng.below(600_000));
-            self.stop(index, Failure::Power, points, lasts);
-        }
-    }
-
-    /// An epoch ended at a replica: the worst moment to lose one's memory, or power.
-    fn on_ended(&mut self, index: usize) {
-        let stop_ppm = self.options.stop_at_end_ppm;
-        if stop_ppm > 0 && !self.healed && self.rng.chance(stop_ppm) {
-            let (points, lasts) = (self.rng.below(STEPS_INTO_EPOCH), self.rng.below(600_000));
-            self.stop(index, Failure::Power, points, lasts);
-        }
-        if self.healed || !self.rng.chance(self.options.restart_at_end_ppm) {
-            return;
-        }
-        let target = match self.rng.percent(50) {
-            true => Target::Replica(self.replicas[index].id),
-            false => Target::Primary,
-        };
-        let after = self.rng.range(1, 300_000);
-        self.lose(target, after);
     }
 }
 

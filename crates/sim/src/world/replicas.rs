@@ -31,13 +31,15 @@ const FLOOD_PAUSE: Micros = 160_000;
 
 /// What a replica did in one event that others look at.
 #[derive(Default)]
-struct Happened {
+pub(super) struct Happened {
     /// It executed something.
     ran: bool,
     /// Its epoch ended.
-    ended: bool,
+    pub(super) ended: bool,
     /// A checkpoint became stable.
-    stable: bool,
+    pub(super) stable: bool,
+    /// It has a state that it fetched.
+    pub(super) installed: bool,
     /// The epochs that it began.
     began: Vec<Arc<Membership>>,
 }
@@ -48,6 +50,7 @@ impl Happened {
             Observation::Executed { .. } => self.ran = true,
             Observation::Ended(_) => self.ended = true,
             Observation::Stable { .. } => self.stable = true,
+            Observation::Installed { .. } => self.installed = true,
             Observation::Began(membership) => self.began.push(membership.clone()),
             _ => {}
         }
@@ -279,7 +282,7 @@ impl World<'_> {
         began.try_for_each(|members| self.look_who_joins_and_leaves(index, members))?;
         self.look_whether_dead(index);
         self.look_whether_level(index);
-        self.look_whether_to_strike(index, happened.ended, happened.stable);
+        self.look_whether_to_strike(index, &happened);
         self.release(index);
         self.look_where_it_stands(index, asks, load)
     }
@@ -403,8 +406,9 @@ impl World<'_> {
     }
 
     fn launch(&mut self, at: Micros, from: Address, to: Address, packet: Packet) {
-        let reaches = self.reaches(from, to, &packet);
-        let arrivals = if reaches { self.network.arrivals(at, from, to) } else { [None, None] };
+        let leaves_at = self.leaves_at(at, from, to, &packet);
+        let arrivals = leaves_at.map(|at| self.network.arrivals(at, from, to));
+        let arrivals = arrivals.unwrap_or_default();
         let who = match from {
             Address::Replica(place) => self.place(usize::from(place.0)),
             Address::Client(index) => super::log::Place::Client(index),
@@ -427,6 +431,16 @@ impl World<'_> {
             self.messages += 1;
             self.schedule(at, Happening::Arrive { from, to, packet });
         }
+    }
+
+    /// When a message begins its way: at once, unless the world draws that this replica does not
+    /// hear it, or not yet. None if it never does.
+    fn leaves_at(&self, at: Micros, from: Address, to: Address, packet: &Packet) -> Option<Micros> {
+        if self.reaches(from, to, packet) {
+            return Some(at);
+        }
+        let Options { hears_late_us: late, heal_at, .. } = self.options;
+        (late > 0).then(|| (at + late).min(heal_at.max(at)))
     }
 
     /// Whether what a replica says is for this one to hear, where a world draws that.
