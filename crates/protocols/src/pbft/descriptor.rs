@@ -17,7 +17,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     forger: Some(Byzantine::<Signature>::boxed),
     is_settled: is_settled::<Signature>,
     mutants: &["pbft", "domain.epochs-shared"],
-    ..Descriptor::of::<Pbft>(Status::Stable)
+    ..Descriptor::of::<Pbft>(Status::Young)
 };
 
 /// PBFT that executes what is prepared.
@@ -29,7 +29,7 @@ pub static TENTATIVE: Descriptor = Descriptor {
     forger: Some(Byzantine::<Signature>::boxed),
     is_settled: is_settled::<Signature>,
     mutants: &["pbft-tentative"],
-    ..Descriptor::of::<TentativePbft>(Status::Stable)
+    ..Descriptor::of::<TentativePbft>(Status::Young)
 };
 
 /// PBFT whose votes are trusted MACs.
