@@ -291,8 +291,8 @@ impl LocalCluster {
     }
 
     /// Starts the replica of a machine where it was stopped, with a service in its initial state.
-    /// With a [data folder](Builder::data) the replica goes on as whom it was. Without one the
-    /// replica has lost its memory, so it comes with a trusted device that begins a new
+    /// With a [data folder](Builder::data) the replica goes on under its former identity. Without
+    /// one the replica has lost its memory, so it comes with a trusted device that begins a new
     /// incarnation; the group admits it and brings it level. Does nothing if the replica runs.
     ///
     /// # Errors

@@ -265,6 +265,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("frame.next-slot-stays-behind", "the next slot stays below a new window"),
     mutant("frame.hole-not-reported", "who lacks what led to its state does not say so")
         .scheduled(),
+    mutant("frame.votes-not-resumed", "who crashed entering a view does not vote").scheduled(),
     mutant("frame.never-times-gaps", "no backup times slots that others wait for").scheduled(),
     mutant(
         "frame.rows-heard-of-anew",
@@ -370,7 +371,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("pbft.leaving-not-kept", "that a view was left is not in the log"),
     mutant("pbft-tentative.keeps", "what a view does not take over stays executed").unclaimed(),
     mutant("pbft.entry-not-kept", "how a view was entered is not in the log"),
-    mutant("pbft.votes-not-resumed", "who crashed entering a view does not vote").scheduled(),
     mutant("modsmart.first-timestamp-zero", "a lock of view 0 counts as none"),
     mutant("modsmart.collect-names-no-view", "a NEW-VIEW holds VIEW-CHANGEs for lower views"),
     mutant("modsmart.lock-needs-no-writers", "a lock binds although nobody shows its write")
@@ -399,7 +399,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("modsmart.cut-locks", "locks are lost with the log below a checkpoint"),
     mutant("modsmart.leaving-not-in-log", "that a view was left is not in the log"),
     mutant("modsmart.entry-not-in-log", "how a view was entered is not in the log"),
-    mutant("modsmart.votes-not-resumed", "who crashed entering a view does not vote").scheduled(),
     mutant("modsmart-cft.decides-below-quorum", "one ACCEPT less than a majority decides"),
     mutant("modsmart-cft.lowest-lock-wins", "a view takes over the lock of the lowest view")
         .scheduled(),

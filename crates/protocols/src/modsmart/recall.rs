@@ -11,7 +11,6 @@ use super::replica::{ModSmart, Phase};
 use super::variant::Variant;
 use super::writes::Lock;
 use crate::common::certificate::CheckpointProof;
-use crate::common::frame::execution::Execution as _;
 use crate::common::frame::hooks::Resumes;
 use crate::common::frame::resuming::{Past, Resuming};
 use crate::common::record::Kept;
@@ -21,10 +20,8 @@ use pentarchy_core::auth::Verified;
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
-use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
-use pentarchy_core::mutant;
-use pentarchy_core::protocol::{Effects, To};
+use pentarchy_core::protocol::Effects;
 
 /// A write, as a record has it.
 #[derive(Clone, Copy)]
@@ -47,14 +44,7 @@ impl<V: Variant> Resumes for ModSmart<V> {
         log.for_each(|record| self.recall(record, &mut past));
         self.recall_decisions();
         self.go_on(executed, self.may_have_executed(), out);
-        for message in past.said {
-            mark!("modsmart/said_again");
-            out.send(To::All, message);
-        }
-        // If all lost power as they entered a view, no vote of another reminds it of its own.
-        if !mutant!("modsmart.votes-not-resumed") {
-            self.advance(out);
-        }
+        self.say_again(past, out);
     }
 }
 

@@ -10,7 +10,6 @@ use super::record::Record;
 use super::replica::{Pbft, Phase};
 use super::variant::Variant;
 use crate::common::certificate::CheckpointProof;
-use crate::common::frame::execution::Execution as _;
 use crate::common::frame::hooks::Resumes;
 use crate::common::frame::resuming::{Past, Resuming};
 use crate::common::record::Kept;
@@ -20,10 +19,8 @@ use alloc::vec::Vec;
 use pentarchy_core::auth::Verified;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{Slot, View};
-use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
-use pentarchy_core::mutant;
-use pentarchy_core::protocol::{Effects, To};
+use pentarchy_core::protocol::Effects;
 
 impl<V: Variant> Resumes for Pbft<V> {
     fn resume(
@@ -37,14 +34,7 @@ impl<V: Variant> Resumes for Pbft<V> {
         log.for_each(|record| self.recall(record, &mut past));
         self.recall_decisions();
         self.go_on(executed, self.may_have_executed(), out);
-        for message in past.said {
-            mark!("pbft/said_again");
-            out.send(To::All, message);
-        }
-        // If all lost power as they entered a view, no vote of another reminds it of its own.
-        if !mutant!("pbft.votes-not-resumed") {
-            self.advance(out);
-        }
+        self.say_again(past, out);
     }
 }
 

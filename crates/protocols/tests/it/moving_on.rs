@@ -171,19 +171,16 @@ fn entered_and_lost_power<P: Spoken>(
 
 #[test]
 fn who_lost_power_on_entering_a_view_votes_there() {
-    fn votes<P: Spoken>(
-        decides: &'static [&'static str],
-        is_entry: fn(&P::Record) -> bool,
-        bug: &'static str,
-    ) {
+    fn votes<P: Spoken>(decides: &'static [&'static str], is_entry: fn(&P::Record) -> bool) {
         let run = move || entered_and_lost_power::<P>(decides, is_entry);
         assert!(run(), "{}", P::RULES.name);
-        assert!(!mutant::with(Some(bug), run), "{}", P::RULES.name);
+        let bug = Some("frame.votes-not-resumed");
+        assert!(!mutant::with(bug, run), "{}", P::RULES.name);
     }
     let is_entry = |record: &_| matches!(record, pbft::Record::Enter(_));
-    votes::<Pbft>(&["commit"], is_entry, "pbft.votes-not-resumed");
+    votes::<Pbft>(&["commit"], is_entry);
     let is_entry = |record: &_| matches!(record, modsmart::Record::Enter(_));
-    votes::<ModSmart>(&["accept"], is_entry, "modsmart.votes-not-resumed");
+    votes::<ModSmart>(&["accept"], is_entry);
 }
 
 /// Views end one after the other, and each has ordered something. How many milliseconds it then

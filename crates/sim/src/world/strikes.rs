@@ -1,5 +1,5 @@
-//! Moments at which power fails, or a replica loses its memory, as something just became true of
-//! the replica: what it says next rests on that, and may or may not be on its disk.
+//! When the world cuts a replica's power, or has it lose its memory: just after a step on which the
+//! replica's next messages rest, and which the replica's disk may not have yet.
 
 use super::replicas::Happened;
 use super::{Target, World};

@@ -2,6 +2,7 @@
 
 use super::Frame;
 use super::checkpointing::Checkpointing;
+use super::execution::Execution as _;
 use super::hooks::{Core, Framed, StateOf};
 use crate::common::certificate::{CheckpointProof, Vouched};
 use alloc::collections::BTreeMap;
@@ -14,7 +15,7 @@ use pentarchy_core::mark;
 use pentarchy_core::membership::Base;
 use pentarchy_core::mutant;
 use pentarchy_core::ports::replica::Output;
-use pentarchy_core::protocol::Effects;
+use pentarchy_core::protocol::{Effects, To};
 use pentarchy_core::request::Envelope;
 
 /// Envelopes by digest that a log has shown so far, for proposals that name them.
@@ -70,6 +71,19 @@ pub trait Resuming: Core {
         if !frame.is_entered() {
             mark!("frame/resumed_changing");
             frame.time_view(out);
+        }
+    }
+
+    /// Says again what the log has that this replica said, and votes for what its view took over
+    /// if the log lacks that vote. If all lost power as they entered the view, no vote of another
+    /// replica would make it do so.
+    fn say_again(&mut self, past: Past<Self::Message>, out: &mut Effects<Self>) {
+        for message in past.said {
+            mark!("frame/said_again");
+            out.send(To::All, message);
+        }
+        if !mutant!("frame.votes-not-resumed") {
+            self.advance(out);
         }
     }
 
