@@ -296,6 +296,22 @@ pub enum CannotAlter {
 /// # Errors
 /// [`CannotAlter`]
 pub fn alter(shown: &Shown, wanted: &Alteration<'_>, terms: &Terms) -> Result<Change, CannotAlter> {
+    let (change, current) = (altered(shown, wanted, terms)?, &shown.configuration);
+    let next = &change.next;
+    let is_there = |member: &&MemberEntry| current.members.iter().any(|it| it.id == member.id);
+    let stay = next.members.iter().filter(is_there).count();
+    if stay <= usize::from(next.f) {
+        return Err(CannotAlter::TooFewStay { stay, f: next.f });
+    }
+    Ok(change)
+}
+
+/// The same, whoever stays: for a group that nobody has to hand anything over.
+pub(crate) fn altered(
+    shown: &Shown,
+    wanted: &Alteration<'_>,
+    terms: &Terms,
+) -> Result<Change, CannotAlter> {
     let (mut change, current) = (unaltered(shown, terms), &shown.configuration);
     if !current.can_rekey() {
         return Err(CannotAlter::SharedKeys);
@@ -329,11 +345,6 @@ pub fn alter(shown: &Shown, wanted: &Alteration<'_>, terms: &Terms) -> Result<Ch
         return Err(CannotAlter::CounterProcesses(next.protocol.clone()));
     }
     next.check().map_err(CannotAlter::Bad)?;
-    let is_there = |member: &&MemberEntry| current.members.iter().any(|it| it.id == member.id);
-    let stay = next.members.iter().filter(is_there).count();
-    if stay <= usize::from(next.f) {
-        return Err(CannotAlter::TooFewStay { stay, f: next.f });
-    }
     Ok(change)
 }
 

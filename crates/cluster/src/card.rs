@@ -2,12 +2,13 @@
 
 use crate::config::check_address;
 use pentarchy_core::digest::{Digest, Hasher};
+use pentarchy_core::ids::Incarnation;
 use pentarchy_crypto::keys::{KeyPair, channel_public, is_signed_by};
 use std::fmt;
 use std::str::FromStr;
 
 /// What a card begins with.
-const LABEL: &str = "pentarchy-card-2";
+const LABEL: &str = "pentarchy-card-3";
 
 /// Who a new member is, and where. Nothing of it is secret; whoever passes it on unseen can put a
 /// machine of its own in its place, so administrators compare the key.
@@ -18,6 +19,8 @@ pub struct Card {
     /// The key by which it signs until it has made another one, and under which it can read the
     /// secret of the trusted devices.
     pub signing: [u8; 32],
+    /// The life of its trusted device that counts in a group that begins with it.
+    pub device: Incarnation,
     /// `host:port` where peers and clients are to reach it.
     pub address: String,
     /// By the identity key, so that no typing error gives the group a member whose key nobody has.
@@ -39,28 +42,40 @@ pub enum BadCard {
 }
 
 impl Card {
-    /// The card of who has this identity key, and this key for signing, at this address.
+    /// The card of who has this identity key, this key for signing, and this life of a device, at
+    /// this address.
     ///
     /// # Errors
     /// [`BadCard::Address`]
-    pub fn new(keys: &KeyPair, signing: [u8; 32], address: &str) -> Result<Self, BadCard> {
+    pub fn new(
+        keys: &KeyPair,
+        signing: [u8; 32],
+        device: Incarnation,
+        address: &str,
+    ) -> Result<Self, BadCard> {
         check_address(address).map_err(BadCard::Address)?;
         let (identity, address) = (keys.public(), address.to_owned());
-        let signature = keys.sign(&statement(&identity, &signing, &address));
-        Ok(Self { identity, signing, address, signature })
+        let signature = keys.sign(&statement(&identity, &signing, device, &address));
+        Ok(Self { identity, signing, device, address, signature })
     }
 }
 
-fn statement(identity: &[u8; 32], signing: &[u8; 32], address: &str) -> Digest {
+fn statement(
+    identity: &[u8; 32],
+    signing: &[u8; 32],
+    device: Incarnation,
+    address: &str,
+) -> Digest {
     let mut hasher = Hasher::new("pentarchy card");
-    hasher.bytes(identity).bytes(signing).bytes(address.as_bytes()).finish()
+    hasher.bytes(identity).bytes(signing).u64(device.0).bytes(address.as_bytes()).finish()
 }
 
 impl fmt::Display for Card {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { identity, signing, address, signature } = self;
+        let Self { identity, signing, device, address, signature } = self;
         let [identity, signing] = [identity, signing].map(hex::encode);
-        write!(out, "{LABEL} {address} {identity} {signing} {}", hex::encode(signature))
+        let (device, signature) = (device.0, hex::encode(signature));
+        write!(out, "{LABEL} {address} {identity} {signing} {device:016x} {signature}")
     }
 }
 
@@ -69,14 +84,15 @@ impl FromStr for Card {
 
     fn from_str(text: &str) -> Result<Self, BadCard> {
         let parts: Vec<&str> = text.split_whitespace().collect();
-        let [LABEL, address, identity, signing, signature] = parts[..] else {
+        let [LABEL, address, identity, signing, device, signature] = parts[..] else {
             return Err(BadCard::Malformed);
         };
         check_address(address).map_err(BadCard::Address)?;
         let (identity, signing, signature) = (bytes(identity)?, bytes(signing)?, bytes(signature)?);
-        let card = Self { identity, signing, address: address.to_owned(), signature };
-        let is_genuine =
-            is_signed_by(&identity, &statement(&identity, &signing, address), &signature);
+        let device = Incarnation(u64::from_be_bytes(bytes(device)?));
+        let card = Self { identity, signing, device, address: address.to_owned(), signature };
+        let stated = statement(&identity, &signing, device, address);
+        let is_genuine = is_signed_by(&identity, &stated, &signature);
         // Nobody can seal the devices' secret for it.
         if channel_public(&card.signing).is_none() {
             return Err(BadCard::Malformed);
@@ -99,20 +115,24 @@ mod tests {
     fn a_card_is_taken_only_as_it_was_written() {
         let keys = KeyPair::generate();
         let signing = KeyPair::generate().public();
-        let card = Card::new(&keys, signing, "10.0.0.4:7000").unwrap();
+        let new = |signing, address| Card::new(&keys, signing, Incarnation(7), address);
+        let card = new(signing, "10.0.0.4:7000").unwrap();
         let text = card.to_string();
         assert_eq!(format!("  {text}\n").parse(), Ok(card.clone()));
-        let moved = text.replace("10.0.0.4", "10.0.0.5");
-        assert_eq!(moved.parse::<Card>(), Err(BadCard::Altered));
-        let other = KeyPair::generate().public();
-        for key in [card.identity, card.signing] {
-            let taken = text.replace(&hex::encode(key), &hex::encode(other));
-            assert_eq!(taken.parse::<Card>(), Err(BadCard::Altered));
+        let other = hex::encode(KeyPair::generate().public());
+        let alterations = [
+            ("10.0.0.4".to_owned(), "10.0.0.5"),
+            (hex::encode(card.identity), &*other),
+            (hex::encode(card.signing), &*other),
+            (format!(" {:016x} ", 7), " 0000000000000008 "),
+        ];
+        for (of, by) in alterations {
+            assert_eq!(text.replace(&of, by).parse::<Card>(), Err(BadCard::Altered));
         }
-        let no_key = Card::new(&keys, [2; 32], "10.0.0.4:7000").unwrap().to_string();
+        let no_key = new([2; 32], "10.0.0.4:7000").unwrap().to_string();
         assert_eq!(no_key.parse::<Card>(), Err(BadCard::Malformed));
         assert_eq!(text[..text.len() - 2].parse::<Card>(), Err(BadCard::Malformed));
         assert_eq!("10.0.0.4:7000".parse::<Card>(), Err(BadCard::Malformed));
-        assert!(matches!(Card::new(&keys, signing, "nowhere"), Err(BadCard::Address(_))));
+        assert!(matches!(new(signing, "nowhere"), Err(BadCard::Address(_))));
     }
 }

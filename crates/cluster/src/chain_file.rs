@@ -47,20 +47,7 @@ impl ClusterConfig {
         if let Ok(false) = path.try_exists() {
             return Ok(self);
         }
-        let text = files::read_bounded(path, CHAIN_FILE_BYTES_MAX)?;
-        let lines = (1..).zip(text.lines().map(str::trim));
-        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let link = |(number, line): (usize, &str)| {
-            let bytes = hex::decode(line).ok();
-            let link = bytes.and_then(|bytes| Proof::from_bytes(&bytes.into()).ok());
-            link.ok_or_else(|| ConfigError {
-                path: path.to_path_buf(),
-                place: Some((number, 1)),
-                message: format!("no link, or one that another version wrote: {REMEDY}"),
-            })
-        };
-        let links = lines.map(link).collect::<Result<Vec<_>, _>>()?;
-        self.follow(&links)
+        self.follow(&read(path)?)
             .map_err(|error| ConfigError::whole(path, format!("{error} of this group: {REMEDY}")))
     }
 
@@ -70,9 +57,36 @@ impl ClusterConfig {
     /// # Errors
     /// [`ConfigError`] naming the file.
     pub fn write_chain(&self, path: &Path) -> Result<(), ConfigError> {
-        let links = self.later.iter().flat_map(|later| &later.links);
-        let lines = links.map(|link| hex::encode(link.to_bytes()) + "\n");
-        let text: String = std::iter::once(HEAD.to_owned()).chain(lines).collect();
-        files::replace(path, 0o644, text.as_bytes())
+        write(path, self.later.as_ref().map_or(&[], |later| &later.links))
     }
+}
+
+/// The links in a file, which may prove nothing.
+///
+/// # Errors
+/// [`ConfigError`] with the line where there is one.
+pub fn read(path: &Path) -> Result<Vec<Proof>, ConfigError> {
+    let text = files::read_bounded(path, CHAIN_FILE_BYTES_MAX)?;
+    let lines = (1..).zip(text.lines().map(str::trim));
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let link = |(number, line): (usize, &str)| {
+        let bytes = hex::decode(line).ok();
+        let link = bytes.and_then(|bytes| Proof::from_bytes(&bytes.into()).ok());
+        link.ok_or_else(|| ConfigError {
+            path: path.to_path_buf(),
+            place: Some((number, 1)),
+            message: format!("no link, or one that another version wrote: {REMEDY}"),
+        })
+    };
+    lines.map(link).collect()
+}
+
+/// Writes links into a file, in the place of an earlier one.
+///
+/// # Errors
+/// [`ConfigError`] naming the file.
+pub fn write(path: &Path, links: &[Proof]) -> Result<(), ConfigError> {
+    let lines = links.iter().map(|link| hex::encode(link.to_bytes()) + "\n");
+    let text: String = std::iter::once(HEAD.to_owned()).chain(lines).collect();
+    files::replace(path, 0o644, text.as_bytes())
 }

@@ -278,8 +278,8 @@ mod tests {
     use pentarchy_core::auth::Signature;
     use pentarchy_core::change::Shown;
     use pentarchy_core::configuration::Configuration;
-    use pentarchy_core::epochs::Handover;
-    use pentarchy_core::ids::{MemberId, Millis, Slot};
+    use pentarchy_core::epochs::{Handover, Witnesses};
+    use pentarchy_core::ids::{Incarnation, MemberId, Millis, Slot};
     use pentarchy_core::membership::{Base, Life};
     use pentarchy_protocols::EXAMPLES;
 
@@ -302,7 +302,8 @@ mod tests {
             proposed: Vec::new(),
         };
         let (new, signing) = (KeyPair::generate(), KeyPair::generate().public());
-        let card = Card::new(&new, signing, "10.0.0.9:7000").expect("an address");
+        let card = Card::new(&new, signing, Incarnation(1), "10.0.0.9:7000");
+        let card = card.expect("an address");
         let leaves = [membership.members[1].id];
         let wanted = Alteration { joins: &[card], leaves: &leaves, ..Alteration::default() };
         let change =
@@ -315,7 +316,7 @@ mod tests {
         let sign =
             |(id, keys): &(u16, &KeyPair)| (ReplicaId(*id), Signature(keys.sign(&statement)));
         let signatures = signers.iter().map(sign).collect();
-        Proof { handover, next: Some(Arc::new(next)), signatures }
+        Proof { handover, next: Some(Arc::new(next)), by: Witnesses::Members, signatures }
     }
 
     /// By which the members sign in the first configuration.

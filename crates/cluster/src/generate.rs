@@ -190,7 +190,8 @@ impl NewMember {
     pub fn generate(address: &str) -> Result<Self, BadCard> {
         let secrets = ReplicaSecrets::generate(None);
         let signing = secrets.signing.lock().current().public();
-        let card = Card::new(&secrets.key, signing, address)?;
+        let device = secrets.device.incarnation();
+        let card = Card::new(&secrets.key, signing, device, address)?;
         Ok(Self { secrets, card })
     }
 

@@ -10,6 +10,7 @@
 //! | [`cluster`] | all replicas in this process |
 //! | [`administration`], [`card`] | how administrators change a group; what they see of a machine |
 //! | [`following`], [`joining`] | how a client follows a group, and a machine joins it |
+//! | [`rescue`] | how a group that was lost goes on |
 //! | [`protocols`] | the protocols that can be run |
 
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ pub mod joining;
 pub mod learning;
 pub mod node;
 pub mod protocols;
+pub mod rescue;
 
 pub use cluster::{AlterError, LocalAlteration, LocalCluster};
 pub use pentarchy_client::{Client, ClientEvent, Completions, Pending, RequestError};

@@ -218,6 +218,13 @@ pub trait Verifier: Send + Sync {
         false
     }
 
+    /// Whether whoever has the secret part of this key signed the statement with this digest.
+    /// Nobody can say so who has no use for keys of others than members and clients.
+    fn key(&self, key: &[u8; 32], digest: &Digest, signature: &[u8; 64]) -> bool {
+        let _ = (key, digest, signature);
+        false
+    }
+
     /// Whether the client made the envelope.
     fn envelope(&self, envelope: &Envelope) -> bool;
 
@@ -245,6 +252,10 @@ impl Verifier for Unchecked {
     }
 
     fn vector(&self, _: ReplicaId, _: &Digest, _: &MacVector) -> bool {
+        true
+    }
+
+    fn key(&self, _: &[u8; 32], _: &Digest, _: &[u8; 64]) -> bool {
         true
     }
 

@@ -7,7 +7,7 @@ use crate::change::{Change, Ready};
 use crate::configuration::Configuration;
 use crate::digest::Digest;
 use crate::epochs::Handover;
-use crate::ids::{ClientId, Millis, Slot};
+use crate::ids::{ClientId, Epoch, Millis, Slot};
 use crate::limits::SECTIONS_MAX;
 use crate::membership::{Base, Membership};
 use crate::mutant;
@@ -129,6 +129,19 @@ impl Executor {
         Roster::new(membership).encode(&mut to);
         let header = Arc::new(Leaf::new(0, to.into_vec(), slot));
         Ok(Snapshot::new(slot, snapshot.tree.changed(&[(0, Some(header))], slot)))
+    }
+
+    /// In which epoch, and under which configuration, a group goes on from a state. A state of a
+    /// group whose epochs a service ends says nothing of that.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is no executor's state.
+    pub fn group_of(state: &Snapshot) -> Result<(Epoch, Option<Configuration>), Malformed> {
+        let header = state.tree.section(0).and_then(Leaf::joined).ok_or(Malformed)?;
+        let mut from = Reader::new(&header);
+        Slot::decode(&mut from)?;
+        Millis::decode(&mut from)?;
+        Roster::group_in(&mut from)
     }
 
     /// The agreed time of a state's last slot. None if it is no executor's state, or unreadable.

@@ -130,6 +130,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("session.client-not-bound", "a device takes one client's tag for another's"),
     mutant("session.group-not-bound", "a device takes a tag that was made for another group"),
     mutant("epochs.handover-of-f", "f votes prove how an epoch ends"),
+    mutant("epochs.rescued-by-one", "one administrator has a lost group go on").scheduled(),
+    mutant("epochs.rescued-by-message", "a replica goes on by a rescue it is shown").scheduled(),
     mutant("epochs.begins-elsewhere", "an epoch begins where the one before began"),
     mutant("epochs.reads-before-base", "queries are answered from before an epoch's first state"),
     mutant(
@@ -660,8 +662,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "zyzzyva.contradiction-not-shown",
         "a VIEW-CHANGE shows what it executed as if it led to a checkpoint that contradicts it",
-    )
-    .scheduled(),
+    ),
     mutant(
         "zyzzyva.any-saved-state-is-own",
         "a saved state is taken for what the log's orders lead to",

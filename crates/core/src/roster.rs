@@ -296,6 +296,13 @@ impl Roster {
         self.membership = membership;
     }
 
+    /// The epoch and the configuration in the roster of any snapshot.
+    pub fn group_in(from: &mut Reader<'_>) -> Result<(Epoch, Option<Configuration>), Malformed> {
+        let epoch = Epoch::decode(from)?;
+        from.sequence::<(Life, Admitted)>(REPLICAS_MAX)?;
+        Ok((epoch, from.option()?))
+    }
+
     /// The roster of a snapshot, which must be of the epoch in which it is installed, or the one
     /// with which that epoch ends.
     pub fn restored(&self, from: &mut Reader<'_>) -> Result<Self, Malformed> {

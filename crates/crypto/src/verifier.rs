@@ -353,6 +353,10 @@ impl Verifier for GroupVerifier {
         self.member.as_ref().is_some_and(checks)
     }
 
+    fn key(&self, key: &[u8; 32], digest: &Digest, signature: &[u8; 64]) -> bool {
+        is_signed_by(key, digest, signature)
+    }
+
     fn envelope(&self, envelope: &Envelope) -> bool {
         self.envelopes(&[envelope])
     }

@@ -480,6 +480,11 @@ impl Oracle {
         self.speculation.reads_again(client, number, base);
     }
 
+    /// It has such a read ordered there.
+    pub fn orders_again(&mut self, client: ClientId, number: u64) {
+        self.speculation.orders_again(client, number);
+    }
+
     /// A client was told what came of an operation.
     pub fn completed(&mut self, client: ClientId, number: u64, outcome: Outcome) {
         let Some(index) = self.open.remove(&(client, number)) else { return };

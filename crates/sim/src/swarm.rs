@@ -16,6 +16,7 @@ use pentarchy_core::limits::CHECKPOINT_BYTES;
 use pentarchy_core::protocol::{Rules, Timeouts, Tuning};
 
 mod allowed;
+mod alone;
 mod changes;
 mod disturbance;
 mod forks;
@@ -155,6 +156,9 @@ pub struct Options {
     /// One above the place of a replica that hears of checkpoints only while it changes views; 0 if
     /// there is none.
     pub late_checkpoints: u16,
+    /// For how long nobody hears a replica that enters a view alone, and it does not hear them; if
+    /// it is 0, nobody is left alone.
+    pub left_alone_us: Micros,
     /// How far clocks are apart.
     pub skew_ms: u64,
     /// How much faster than others a clock may run before everything heals, in millionths.
@@ -239,6 +243,10 @@ impl Options {
             options.draw_reshapes(&mut Rng::new(seed.rotate_left(37)));
         }
         options.draw_split_steps(&mut Rng::new(services.next_u64().rotate_left(17)));
+        if may && config.theme.is_none() && !rules.pillars {
+            let mut rng = Rng::new(services.next_u64().rotate_left(29));
+            options.draw_alone(&mut rng, config.liveness_timeouts);
+        }
         if !rules.fault_model.lies() {
             // Nor does a disk of theirs rot.
             options.byzantine.clear();
@@ -275,6 +283,7 @@ impl Options {
             hearing: 0,
             hears_late_us: 0,
             late_checkpoints: 0,
+            left_alone_us: 0,
             skew_ms: 0,
             drift_ppm: 0,
             means: draw_means(rng, rules),

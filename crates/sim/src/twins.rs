@@ -143,6 +143,7 @@ impl Schedule {
             hearing: 0,
             hears_late_us: 0,
             late_checkpoints: 0,
+            left_alone_us: 0,
             skew_ms: 20,
             drift_ppm: 0,
             means: Means::Signature,

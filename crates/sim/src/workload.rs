@@ -99,6 +99,8 @@ pub enum ClientAct {
         /// The slot behind which that configuration began.
         base: Slot,
     },
+    /// It has such a read ordered there, under its number.
+    OrdersAgain(u64),
 }
 
 /// Of so many replies that the application judges there is no room for one, as other replies of
@@ -140,6 +142,8 @@ pub struct ClientNode<'a> {
     effects: Vec<Effect>,
     /// Where the group may have other members some day.
     following: Option<Following<'a>>,
+    /// Reads with which it began again in this configuration and that it has not had ordered there.
+    again: BTreeSet<u64>,
 }
 
 impl<'a> ClientNode<'a> {
@@ -171,6 +175,7 @@ impl<'a> ClientNode<'a> {
             outstanding: BTreeMap::new(),
             effects: Vec::new(),
             following: None,
+            again: BTreeSet::new(),
         }
     }
 
@@ -327,6 +332,7 @@ impl<'a> ClientNode<'a> {
         };
         self.core = core;
         self.unheard.clear();
+        self.again.clear();
         self.told.values_mut().for_each(|told| *told = Told::default());
         let (outstanding, replicas) = (following.outstanding(), following.places().count() as u16);
         let base = following.base();
@@ -336,6 +342,7 @@ impl<'a> ClientNode<'a> {
         }
         for event in outstanding {
             if let Event::Query { number, .. } = event {
+                self.again.insert(number);
                 out.push(ClientAct::ReadsAgain { number, base });
             }
             self.step(event, out);
@@ -441,6 +448,9 @@ impl<'a> ClientNode<'a> {
         for effect in effects.drain(..) {
             match effect {
                 Effect::Request { to, draft } => {
+                    let numbers = draft.requests.iter().map(|request| request.number);
+                    let again = numbers.filter(|number| self.again.remove(number));
+                    out.extend(again.map(ClientAct::OrdersAgain));
                     let envelope = Arc::new(self.crypto.seal(draft));
                     self.send(to, &ToReplica::Request(envelope), out);
                 }

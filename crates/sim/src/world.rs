@@ -31,6 +31,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 mod administer;
+mod alone;
 mod clients;
 mod confirms;
 mod disturb;
@@ -236,6 +237,8 @@ pub struct World<'a> {
     last_completion: Micros,
     /// How long each request took whose result a client believed.
     took: Vec<Micros>,
+    /// Who was left alone in a view last.
+    alone: Option<alone::Alone>,
     messages: u64,
     lies: u64,
     traffic_max: u64,
@@ -290,6 +293,7 @@ impl<'a> World<'a> {
             healed: false,
             last_completion: 0,
             took: Vec::new(),
+            alone: None,
             messages: 0,
             lies: 0,
             traffic_max,

@@ -13,7 +13,7 @@ use pentarchy_core::configuration::{
 };
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{Admission, Handover, Message, Proof};
+use pentarchy_core::epochs::{Admission, Handover, Message, Proof, Witnesses};
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, Millis, ReplicaId, Slot};
 use pentarchy_core::membership::{Base, Life, PillarConfig};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient, ToReplica};
@@ -207,10 +207,15 @@ fn epochs_seeds() -> Vec<Bytes> {
         Handover { epoch: Epoch(0), base, lives: vec![life(1), life(2), life(3)], next: None };
     let signature = Signature([7; 64]);
     let signatures = vec![(ReplicaId(0), signature), (ReplicaId(2), signature)];
-    let proof = Proof { handover: handover.clone(), next: None, signatures: signatures.clone() };
+    let proof = Proof {
+        handover: handover.clone(),
+        next: None,
+        by: Witnesses::Members,
+        signatures: signatures.clone(),
+    };
     let next = Arc::new(configuration());
     let changes = Handover { next: Some(next.digest()), ..handover.clone() };
-    let link = Proof { handover: changes, next: Some(next), signatures };
+    let link = Proof { handover: changes, next: Some(next), by: Witnesses::Members, signatures };
     let messages = [
         Message::At { epoch: Epoch(1), configuration: base.state },
         Message::Vote(handover, signature),

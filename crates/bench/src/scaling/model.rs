@@ -56,7 +56,8 @@ pub struct ModelArgs {
     #[arg(long, default_value_t = 0.0, value_name = "US", value_parser = parse_frame)]
     pub frame_us: f64,
     /// Milliseconds of virtual time that are counted, after a quarter as many
-    #[arg(long, default_value_t = 100, value_name = "MS")]
+    #[arg(long, default_value_t = 100, value_name = "MS",
+        value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub millis: u64,
     /// Runs of each row
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = at_least_one(1000))]
@@ -157,7 +158,7 @@ impl ModelArgs {
                 let pillars = case.pillars();
                 progress.set_message(format!("{protocol}, {pillars} pillars, batch {batch}"));
                 interrupt.check()?;
-                samples.push(self.sample(&case.group, *batch));
+                samples.push(self.sample(&case.group, *batch)?);
                 progress.inc(1);
             }
         }
@@ -195,7 +196,7 @@ impl ModelArgs {
         })
     }
 
-    fn sample(&self, group: &Blueprint, batch: Batches) -> Sample {
+    fn sample(&self, group: &Blueprint, batch: Batches) -> Outcome<Sample> {
         let plan = Plan {
             cores: group.membership.lane.pillars.into(),
             clients: self.clients,
@@ -209,15 +210,21 @@ impl ModelArgs {
         };
         // Of this thread, so that nothing else on this machine counts as its work.
         let outcome = model(group, plan, &|| thread_time().as_nanos() as u64);
+        if outcome.completed == 0 {
+            let millis = self.millis;
+            return Err(Failure::Usage(format!(
+                "no request was completed in {millis} ms of virtual time: count more with --millis"
+            )));
+        }
         let seconds = plan.counted as f64 / 1e9;
         let share = |busy: u64| busy as f64 / plan.counted as f64;
         let busy = outcome.pillars.iter().sum::<u64>() + outcome.rest;
-        [
+        Ok([
             outcome.completed as f64 / seconds,
-            busy as f64 / 1e3 / outcome.completed.max(1) as f64,
+            busy as f64 / 1e3 / outcome.completed as f64,
             share(outcome.pillars.iter().max().copied().unwrap_or_default()),
             share(outcome.rest),
-        ]
+        ])
     }
 }
 

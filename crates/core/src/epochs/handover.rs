@@ -1,7 +1,7 @@
 //! How a member asks to be let in again, where an epoch ends, and what proves it.
 
 use crate::auth::{Signature, Verifier};
-use crate::configuration::Configuration;
+use crate::configuration::{Administrators, Configuration};
 use crate::digest::Digest;
 use crate::ids::{Epoch, ReplicaId, ReplicaSet};
 use crate::limits::REPLICAS_MAX;
@@ -61,6 +61,13 @@ impl Handover {
         let domain = membership.domain_of(self.epoch);
         domain.statement("handover").bytes(&self.to_bytes()).finish()
     }
+
+    /// What administrators sign who have a group go on that cannot by itself.
+    #[must_use]
+    pub fn rescue(&self, membership: &Membership) -> Digest {
+        let domain = membership.domain_of(self.epoch);
+        domain.statement("rescue").bytes(&self.to_bytes()).finish()
+    }
 }
 
 impl Membership {
@@ -111,15 +118,28 @@ impl Wire for Handover {
     }
 }
 
-/// A handover to which `f + 1` members of the ending epoch put their names: one of them is correct
-/// and has executed so far.
+/// Whose word it is how an epoch ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Witnesses {
+    /// `f + 1` of its members: one of them is correct and has executed so far.
+    Members,
+    /// As many administrators as change the configuration. Of a group that cannot go on by itself
+    /// they say with which state another configuration begins. That has what they found, and
+    /// perhaps not all that was acknowledged
+    /// (`docs/decisions/0012-a-lost-group-goes-on-by-its-administrators-word.md`).
+    Administrators,
+}
+
+/// A handover to which enough [witnesses](Witnesses) put their names.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Proof {
     /// What the signers vouch for.
     pub handover: Handover,
     /// The next configuration, if the handover names one.
     pub next: Option<Arc<Configuration>>,
-    /// Who signed, with what.
+    /// Whose word it is. Administrators always name a configuration.
+    pub by: Witnesses,
+    /// Who signed, with what: by places among the members, or among the administrators.
     pub signatures: Vec<(ReplicaId, Signature)>,
 }
 
@@ -129,18 +149,49 @@ impl Proof {
     /// these. The signatures cover the configuration's digest, so nobody skips the end of one.
     #[must_use]
     pub fn is_valid(&self, membership: &Membership, verifier: &dyn Verifier) -> bool {
-        let Self { handover, signatures, .. } = self;
-        if handover.epoch < membership.epoch || !self.names_a_life_each(membership) {
+        let is_next = self.handover.epoch >= membership.epoch && self.names_a_life_each(membership);
+        is_next
+            && match self.by {
+                Witnesses::Members => self.is_by_members(membership, verifier),
+                Witnesses::Administrators => self.is_by_administrators(membership, verifier),
+            }
+    }
+
+    fn is_by_members(&self, membership: &Membership, verifier: &dyn Verifier) -> bool {
+        let statement = self.handover.statement(membership);
+        let is_signed = |author: ReplicaId, signature: &Signature| {
+            membership.contains(author) && verifier.signature(author, &statement, &signature.0)
+        };
+        self.has_signers(membership.quorums().weak(), is_signed)
+    }
+
+    fn is_by_administrators(&self, membership: &Membership, verifier: &dyn Verifier) -> bool {
+        let Some(stated) = membership.stated.as_ref().filter(|_| self.next.is_some()) else {
             return false;
-        }
-        let statement = handover.statement(membership);
+        };
+        let Administrators { threshold, keys } = &stated.administrators;
+        let statement = self.handover.rescue(membership);
+        let is_signed = |place: ReplicaId, signature: &Signature| {
+            let key = keys.get(usize::from(place.0));
+            key.is_some_and(|key| verifier.key(key, &statement, &signature.0))
+        };
+        let needed = if mutant!("epochs.rescued-by-one") { 1 } else { usize::from(*threshold) };
+        !keys.is_empty() && self.has_signers(needed, is_signed)
+    }
+
+    /// Whether so many different ones signed, and none of the signatures is bad.
+    fn has_signers(
+        &self,
+        needed: usize,
+        is_signed: impl Fn(ReplicaId, &Signature) -> bool,
+    ) -> bool {
         let mut signers = ReplicaSet::EMPTY;
         let mut genuine = |(author, signature): &(ReplicaId, Signature)| {
-            membership.contains(*author)
+            usize::from(author.0) < REPLICAS_MAX
                 && signers.insert(*author)
-                && verifier.signature(*author, &statement, &signature.0)
+                && is_signed(*author, signature)
         };
-        signatures.iter().all(&mut genuine) && signers.len() >= membership.quorums().weak()
+        self.signatures.iter().all(&mut genuine) && signers.len() >= needed
     }
 
     /// Whether there is a life for each member of what follows. If that is another configuration,
@@ -169,22 +220,39 @@ impl Proof {
         }
     }
 
-    /// Who signed it.
+    /// The members that signed it, by their places in the epoch that ended.
     #[must_use]
     pub fn signers(&self) -> ReplicaSet {
-        self.signatures.iter().map(|(author, _)| *author).collect()
+        match self.by {
+            Witnesses::Members => self.signatures.iter().map(|(author, _)| *author).collect(),
+            Witnesses::Administrators => ReplicaSet::EMPTY,
+        }
     }
 }
 
 impl Wire for Proof {
     fn encode(&self, to: &mut Writer) {
         self.handover.encode(to);
-        to.option(self.next.as_deref());
+        let kind = match (&self.next, self.by) {
+            (None, _) => 0,
+            (Some(_), Witnesses::Members) => 1,
+            (Some(_), Witnesses::Administrators) => 2,
+        };
+        to.u8(kind);
+        if let Some(next) = &self.next {
+            next.encode(to);
+        }
         to.sequence(&self.signatures);
     }
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let handover = Handover::decode(from)?;
-        let next = from.option()?.map(Arc::new);
-        Ok(Self { handover, next, signatures: from.sequence(REPLICAS_MAX)? })
+        let (names_one, by) = match from.u8()? {
+            0 => (false, Witnesses::Members),
+            1 => (true, Witnesses::Members),
+            2 => (true, Witnesses::Administrators),
+            _ => return Err(Malformed),
+        };
+        let next = names_one.then(|| Configuration::decode(from)).transpose()?.map(Arc::new);
+        Ok(Self { handover, next, by, signatures: from.sequence(REPLICAS_MAX)? })
     }
 }

@@ -8,7 +8,7 @@ use pentarchy_core::configuration::{
 };
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{Handover, Proof};
+use pentarchy_core::epochs::{Handover, Proof, Witnesses};
 use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, Millis, ReplicaId, Slot};
 use pentarchy_core::limits::{
     ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, LINK_BYTES_MAX, PROTOCOL_NAME_BYTES_MAX, REPLICAS_MAX,
@@ -291,7 +291,12 @@ fn the_largest_group_keeps_to_the_limits() {
     let (base, digest) = (Base::default(), Some(next.digest()));
     let handover = Handover { epoch: Epoch(0), base, lives, next: digest };
     let signatures = (0..REPLICAS_MAX as u16).map(|id| (ReplicaId(id), Signature([0; 64])));
-    let link = Proof { handover, next: Some(Arc::new(next)), signatures: signatures.collect() };
+    let link = Proof {
+        handover,
+        next: Some(Arc::new(next)),
+        by: Witnesses::Members,
+        signatures: signatures.collect(),
+    };
     let bytes = link.to_bytes().len();
     assert!((29 << 10..33 << 10).contains(&bytes) && bytes < LINK_BYTES_MAX, "{bytes}");
 }

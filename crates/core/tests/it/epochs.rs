@@ -4,7 +4,7 @@ use crate::toy::membership;
 use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::counter::{Instance, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{Epochs, Handover, Message, Proof, Step};
+use pentarchy_core::epochs::{Epochs, Handover, Message, Proof, Step, Witnesses};
 use pentarchy_core::ids::{Epoch, Incarnation, MemberId, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::limits::{EPOCHS_KEPT, HANDOVERS_SENT_MAX};
 use pentarchy_core::membership::{Base, Life, Member, Membership};
@@ -60,7 +60,7 @@ fn proof(of: &Membership, signers: &[ReplicaId]) -> Proof {
     let handover = handover(of);
     let statement = handover.statement(of);
     let signatures = signers.iter().map(|by| (*by, sign(*by, &statement))).collect();
-    Proof { handover, next: None, signatures }
+    Proof { handover, next: None, by: Witnesses::Members, signatures }
 }
 
 /// The first so many ends of epochs.

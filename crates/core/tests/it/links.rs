@@ -2,13 +2,14 @@
 
 use crate::changing::{first, life};
 use pentarchy_core::auth::{Signature, Verifier};
-use pentarchy_core::configuration::{Configuration, MemberEntry};
+use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry};
 use pentarchy_core::counter::{Instance, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{Epochs, Handover, Message, Proof, Step};
+use pentarchy_core::epochs::{Epochs, Handover, Message, Proof, Step, Witnesses};
 use pentarchy_core::ids::{Epoch, MemberId, Millis, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::request::Envelope;
+use pentarchy_core::wire::Wire as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -24,6 +25,9 @@ impl Verifier for Keys<'_> {
     }
     fn mac(&self, _: (ReplicaId, Instance), _: &Digest, _: &TrustedMac) -> bool {
         false
+    }
+    fn key(&self, key: &[u8; 32], digest: &Digest, signature: &[u8; 64]) -> bool {
+        Signature(*signature) == sign(key, digest)
     }
     fn envelope(&self, _: &Envelope) -> bool {
         false
@@ -77,7 +81,7 @@ fn proof(
         (ReplicaId(*by), sign(key, &statement))
     };
     let signatures = signers.iter().map(signature).collect();
-    Proof { handover, next: next.cloned().map(Arc::new), signatures }
+    Proof { handover, next: next.cloned().map(Arc::new), by: Witnesses::Members, signatures }
 }
 
 /// An end by which no configuration changes.
@@ -394,4 +398,76 @@ fn one_message_shows_how_one_configuration_ended() {
     }
     assert_eq!(guide.links().len(), 5);
     assert_eq!(shown(&mut guide, 0, 0), guide.links()[..1], "the rest is signed by others");
+}
+
+/// A group with three administrators, of whom two have to agree.
+fn governed() -> Membership {
+    let keys = (0..3).map(|id| [150 + id; 32]).collect();
+    let administrators = Administrators::by_majority(keys);
+    Configuration { administrators, ..first() }.begin(&[life(1); 3])
+}
+
+/// How administrators have a lost group go on, those that sign.
+fn rescue(of: &Membership, signers: &[u16]) -> Proof {
+    let Administrators { keys, .. } = &of.stated.as_ref().expect("it is stated").administrators;
+    let mut proof = link(of, &next(of.stated.as_ref().expect("it is"), &[3, 4, 5]), &[]);
+    let statement = proof.handover.rescue(of);
+    let signature = |by: &u16| (ReplicaId(*by), sign(&keys[usize::from(*by)], &statement));
+    proof.signatures = signers.iter().map(signature).collect();
+    Proof { by: Witnesses::Administrators, ..proof }
+}
+
+#[test]
+fn administrators_have_a_lost_group_go_on_as_many_as_change_it() {
+    let group = governed();
+    let is_valid = |proof: &Proof| proof.is_valid(&group, &Keys(&group));
+    for enough in [&[0, 2][..], &[1, 2], &[0, 1, 2]] {
+        let proof = rescue(&group, enough);
+        assert!(is_valid(&proof) && proof.signers() == ReplicaSet::EMPTY);
+        assert_eq!(Proof::from_bytes(&proof.to_bytes()), Ok(proof));
+    }
+    let alone = || is_valid(&rescue(&group, &[1]));
+    assert!(!alone());
+    #[cfg(feature = "mutants")]
+    assert!(pentarchy_core::mutant::with(Some("epochs.rescued-by-one"), alone));
+    assert!(!is_valid(&rescue(&group, &[])) && !is_valid(&rescue(&group, &[1, 1])));
+    let refused = |alter: &dyn Fn(&mut Proof)| {
+        let mut altered = rescue(&group, &[0, 1]);
+        alter(&mut altered);
+        assert!(!is_valid(&altered), "{altered:?}");
+    };
+    refused(&|it| it.handover.base.slot = Slot(99));
+    refused(&|it| it.next = Some(Arc::new(next(&first(), &[3, 4, 5]))));
+    refused(&|it| (it.next, it.handover.next) = (None, None));
+    refused(&|it| it.signatures[1].0 = ReplicaId(2));
+    refused(&|it| it.signatures[1].0 = ReplicaId(3));
+    refused(&|it| it.signatures[1].0 = ReplicaId(700));
+    refused(&|it| it.by = Witnesses::Members);
+    // Nobody can have a group go on that has no administrators.
+    let ungoverned = Configuration::clone(group.stated.as_ref().expect("it is stated"));
+    let ungoverned = Configuration { administrators: Administrators::default(), ..ungoverned };
+    let ungoverned = ungoverned.begin(&[life(1); 3]);
+    let mut nobody = link(&ungoverned, &next(&first(), &[3, 4, 5]), &[]);
+    nobody.by = Witnesses::Administrators;
+    assert!(!nobody.is_valid(&ungoverned, &Keys(&ungoverned)));
+}
+
+/// It may be an old one of a group that was not lost after all, and goes on.
+#[test]
+fn a_replica_does_not_go_on_by_a_rescue_that_it_is_shown() {
+    let group = governed();
+    let shown = || {
+        let mut epochs = replica(0, &group);
+        let message = Message::Proofs(vec![rescue(&group, &[0, 1])]);
+        hear(&mut epochs, 1, message);
+        epochs.on_round(Millis(10_000), &mut Vec::new());
+        epochs.on_round(Millis(20_000), &mut Vec::new());
+        epochs.membership().epoch
+    };
+    assert_eq!(shown(), group.epoch);
+    #[cfg(feature = "mutants")]
+    {
+        let bug = Some("epochs.rescued-by-message");
+        assert!(pentarchy_core::mutant::with(bug, shown) > group.epoch);
+    }
 }

@@ -12,7 +12,7 @@ use pentarchy_core::configuration::{
 };
 use pentarchy_core::counter::{Instance, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{Admission, Epochs, Handover, Message, Proof};
+use pentarchy_core::epochs::{Admission, Epochs, Handover, Message, Proof, Witnesses};
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::{
@@ -147,7 +147,12 @@ fn link_to(next: Configuration, slot: Slot) -> Proof {
     let handover = Handover { epoch, base, lives, next: Some(next.digest()) };
     let statement = handover.statement(&first());
     let sign = |by| (ReplicaId(by), signature("replica", ReplicaId(by), &statement));
-    Proof { handover, next: Some(Arc::new(next)), signatures: vec![sign(1), sign(2)] }
+    Proof {
+        handover,
+        next: Some(Arc::new(next)),
+        by: Witnesses::Members,
+        signatures: vec![sign(1), sign(2)],
+    }
 }
 
 /// A member of the group as it begins, and whom its cores hear.
@@ -242,7 +247,7 @@ fn asks_admission(bench: &mut Bench) {
 fn proof(ending: &Membership, handover: Handover, keys: &'static str) -> Proof {
     let statement = handover.statement(ending);
     let sign = |by| (ReplicaId(by), signature(keys, ReplicaId(by), &statement));
-    Proof { handover, next: None, signatures: vec![sign(2), sign(3)] }
+    Proof { handover, next: None, by: Witnesses::Members, signatures: vec![sign(2), sign(3)] }
 }
 
 #[test]

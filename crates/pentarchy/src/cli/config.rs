@@ -4,6 +4,7 @@ use super::members::showing::table_of;
 use clap::{Args, Subcommand};
 use pentarchy::chain_file;
 use pentarchy::config::ClusterConfig;
+use pentarchy::data::DataFolder;
 use pentarchy::following::Follower;
 use pentarchy::node::StartError;
 use pentarchy_console::failure::{Failure, Outcome};
@@ -44,6 +45,9 @@ enum ConfigCommand {
         /// A client key; needed where only listed clients are admitted
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
+        /// Take it from the data folder of a replica that has stopped
+        #[arg(long, value_name = "DIR", conflicts_with = "key")]
+        data: Option<PathBuf>,
     },
     /// Check cluster.toml and the file beside it, and show the group that they describe
     #[command(after_help = "Example:\n  pentarchy config check --config cluster.toml --json")]
@@ -60,13 +64,19 @@ enum ConfigCommand {
 /// Runs the command.
 pub fn run(args: &ConfigArgs) -> Outcome {
     match &args.command {
-        ConfigCommand::Export { config, key } => export(config, key.as_deref()),
+        ConfigCommand::Export { config, key, data } => {
+            export(config, key.as_deref(), data.as_deref())
+        }
         ConfigCommand::Check { config, json } => check(config, *json),
     }
 }
 
-fn export(path: &Path, key: Option<&Path>) -> Outcome {
-    let config = present(ClusterConfig::load_present(path)?, key)?;
+fn export(path: &Path, key: Option<&Path>, data: Option<&Path>) -> Outcome {
+    let config = ClusterConfig::load_present(path)?;
+    let config = match data {
+        Some(data) => known_to(data, &config)?,
+        None => present(config, key)?,
+    };
     let number = config.number();
     if number == 0 {
         say("the group is as its file describes it: nothing to write");
@@ -80,6 +90,15 @@ fn export(path: &Path, key: Option<&Path>) -> Outcome {
         path.display()
     ));
     Ok(())
+}
+
+/// The group as a stopped replica knows it.
+fn known_to(data: &Path, config: &ClusterConfig) -> Outcome<ClusterConfig> {
+    if !data.is_dir() {
+        return Err(Failure::Usage(format!("there is no folder {}", data.display())));
+    }
+    let known = DataFolder::open(data).and_then(|mut folder| folder.known(config));
+    known.map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// The group as it is now, as one of so many replicas knows it that not all of them can lie.

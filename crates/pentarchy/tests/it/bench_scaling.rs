@@ -44,12 +44,21 @@ fn the_ordering_of_one_replica_says_what_each_thread_takes() {
 
 #[test]
 fn a_model_of_pillars_says_what_the_busiest_and_the_rest_take() {
-    let few = ["--millis", "2", "--repeats", "1", "--batch", "1"];
+    // Long enough for several requests, however slow this machine is just now.
+    let few = ["--millis", "50", "--repeats", "1", "--batch", "1"];
     let split = EXAMPLES.split.rules.name;
     let rows = rows(&[&["model", "--protocol", split, "--pillars", "1,2"], &few[..]].concat());
     assert_eq!(rows.len(), 2);
     assert!(rows[0]["busiest_pillar"].is_null() && median(&rows[1]["busiest_pillar"]) > 0.0);
     assert!(rows.iter().all(|row| median(&row["rest"]) > 0.0 && row["times_one"].is_number()));
+}
+
+#[test]
+fn a_model_in_which_nothing_was_completed_says_so() {
+    let never = ["--link-us", "1000000", "--millis", "1", "--repeats", "1", "--pillars", "1"];
+    let output = run(&[&["bench", "model"], &never[..]].concat());
+    let said = stderr(&output);
+    assert!(!output.status.success() && said.contains("count more with --millis"), "{said}");
 }
 
 #[test]

@@ -36,6 +36,7 @@ mod power;
 mod proxy;
 mod redis_py;
 mod rejoin;
+mod rescued;
 mod resp;
 mod rewound;
 mod saves;

@@ -26,6 +26,16 @@ pub struct Done {
     pub told: Vec<(ClientId, Vec<Reply>)>,
 }
 
+/// A read with which a client began again. A request for it that the client made before may still
+/// be ordered, at any time: what that gives is not what replicas answer now. Whether the answer
+/// fits, the checker of the history judges.
+struct Again {
+    /// The slot behind which the configuration began.
+    base: Slot,
+    /// The client had it ordered there too, so that this is what it acts on.
+    is_ordered: bool,
+}
+
 /// See the [module](self).
 #[derive(Default)]
 pub struct Speculation {
@@ -35,10 +45,8 @@ pub struct Speculation {
     sure: BTreeMap<(ClientId, u64), Fingerprint>,
     /// What clients acted on; true if it has to be in the final history.
     accepted: BTreeMap<(ClientId, u64), (Fingerprint, bool)>,
-    /// Reads with which clients began again in another configuration, and behind which slot that
-    /// began. What an order gave up to there is not what replicas answer now; whether the answer
-    /// fits, the checker of the history judges.
-    again: BTreeMap<(ClientId, u64), Slot>,
+    /// Reads with which clients began again in another configuration.
+    again: BTreeMap<(ClientId, u64), Again>,
     is_used: bool,
 }
 
@@ -83,14 +91,22 @@ impl Speculation {
     /// that began behind this slot.
     pub fn reads_again(&mut self, client: ClientId, number: u64, base: Slot) {
         self.sure.remove(&(client, number));
-        self.again.insert((client, number), base);
+        self.again.insert((client, number), Again { base, is_ordered: false });
+    }
+
+    /// It has the read ordered there.
+    pub fn orders_again(&mut self, client: ClientId, number: u64) {
+        if let Some(again) = self.again.get_mut(&(client, number)) {
+            again.is_ordered = true;
+        }
     }
 
     fn is_sure(&mut self, client: ClientId, reply: &Reply, slot: Slot) -> Verdict {
         let Outcome::Done(result) = &reply.outcome else { return Ok(()) };
         let result = Audit::of(result);
         let place = (client, reply.number);
-        if self.again.get(&place).is_some_and(|base| slot <= *base) {
+        let again = self.again.get(&place);
+        if again.is_some_and(|again| slot <= again.base || !again.is_ordered) {
             return Ok(());
         }
         self.sure.entry(place).or_insert(result);
@@ -197,11 +213,18 @@ mod tests {
             checker.committed(ReplicaId(1), Slot(1)).map(drop)
         };
         assert!(read(true).is_ok() && read(false).is_err());
-        let mut checker = Speculation::default();
-        checker.reads_again(CLIENT, 7, Slot(1));
-        checker.accepted(CLIENT, 7, &outcome(b"b"), false).unwrap();
-        checker.speculated(ReplicaId(0), Slot(2), done(b"a"));
-        assert!(checker.committed(ReplicaId(0), Slot(2)).is_err(), "the next one ordered it");
+        let ordered_later = |by_who_began_again: bool| {
+            let mut checker = Speculation::default();
+            checker.reads_again(CLIENT, 7, Slot(1));
+            if by_who_began_again {
+                checker.orders_again(CLIENT, 7);
+            }
+            checker.accepted(CLIENT, 7, &outcome(b"b"), false).unwrap();
+            checker.speculated(ReplicaId(0), Slot(2), done(b"a"));
+            checker.committed(ReplicaId(0), Slot(2)).map(drop)
+        };
+        assert!(ordered_later(true).is_err(), "the next configuration ordered it");
+        assert!(ordered_later(false).is_ok(), "what it sent before was under way for long");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::change::Petition;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{Admission, Handover, Message, Proof};
+use pentarchy_core::epochs::{Admission, Handover, Message, Proof, Witnesses};
 use pentarchy_core::ids::{Epoch, Incarnation, ReplicaId, ReplicaSet, Slot};
 use pentarchy_core::membership::{Base, Life, Member, Membership};
 use pentarchy_core::request::{Draft, Request};
@@ -202,7 +202,7 @@ impl Usurping {
         let same = self.rng.percent(50);
         let name = |id: ReplicaId| if same { own.me } else { id };
         let signatures = own.membership.ids().map(|id| (name(id), signature)).collect();
-        let mut proofs = vec![Proof { handover, next: None, signatures }];
+        let mut proofs = vec![Proof { handover, next: None, by: Witnesses::Members, signatures }];
         if self.rng.percent(30) {
             proofs.extend(proofs.clone());
         }

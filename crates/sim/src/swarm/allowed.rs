@@ -19,7 +19,7 @@ impl Options {
 
     /// Whether no kind of message is kept from a replica.
     const fn hears_all(&self) -> bool {
-        self.hearing == 0 && self.late_checkpoints == 0
+        self.hearing == 0 && self.late_checkpoints == 0 && self.left_alone_us == 0
     }
 
     /// Whether messages take about as long as replicas wait for a primary, and nothing else goes

@@ -89,6 +89,9 @@ impl World<'_> {
                 ClientAct::ReadsAgain { number, base } => {
                     self.oracle.reads_again(self.clients[index].node.id(), number, base);
                 }
+                ClientAct::OrdersAgain(number) => {
+                    self.oracle.orders_again(self.clients[index].node.id(), number);
+                }
             }
         }
         self.client_acts = acts;

@@ -92,7 +92,7 @@ impl World<'_> {
             self.schedule(heard_at, Happening::Arrive { from, to, packet });
             return Ok(());
         }
-        if self.hears_later(index, from, &packet) {
+        if self.is_left_unheard(index, from, &packet) || self.hears_later(index, from, &packet) {
             return Ok(());
         }
         self.audit.note(self.now, packet.kind(), u64::from(id.0), packet.bytes());
@@ -283,6 +283,7 @@ impl World<'_> {
         self.look_whether_dead(index);
         self.look_whether_level(index);
         self.look_whether_to_strike(index, &happened);
+        self.look_whether_alone(index);
         self.release(index);
         self.look_where_it_stands(index, asks, load)
     }

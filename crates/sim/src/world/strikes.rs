@@ -59,6 +59,10 @@ impl World<'_> {
         let stop_ppm = self.options.disk.stop_at_saved_ppm;
         if stop_ppm > 0 && !self.healed && self.rng.chance(stop_ppm) {
             self.has_fail(index, 1_000, Kept::fail_when_saved);
+            if self.options.left_alone_us > 0 && self.rng.percent(50) {
+                // It hears again of the view that others are in, maybe before it has the proof.
+                self.replicas[index].deaf_until = self.now;
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use crate::workload::identity;
 use bytes::Bytes;
 use pentarchy_core::counter::{Instance, Position};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{Handover, Proof};
+use pentarchy_core::epochs::{Handover, Proof, Witnesses};
 use pentarchy_core::ids::{Epoch, Incarnation, Slot, View};
 use pentarchy_core::membership::{Base, Member, Membership, PillarConfig};
 use pentarchy_core::snapshot::Snapshot;
@@ -58,7 +58,7 @@ fn next_epoch(before: &Membership, state: &Snapshot) -> (Arc<Membership>, Proof)
     let base = Base { slot: state.slot, state: state.digest };
     let handover = Handover { epoch: before.epoch, base, lives, next: None };
     let next = Arc::new(before.after(&handover));
-    (next, Proof { handover, next: None, signatures: Vec::new() })
+    (next, Proof { handover, next: None, by: Witnesses::Members, signatures: Vec::new() })
 }
 
 /// What a run knows, as acknowledged and as tried.

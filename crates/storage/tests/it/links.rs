@@ -6,7 +6,7 @@ use pentarchy_core::configuration::{
     Administrators, Configuration, Facts, MemberEntry, RequestMeans,
 };
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{Handover, Proof};
+use pentarchy_core::epochs::{Handover, Proof, Witnesses};
 use pentarchy_core::ids::{GroupId, Incarnation, MemberId, ReplicaId, Slot};
 use pentarchy_core::membership::{Base, Life, Member, Membership, PillarConfig};
 use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
@@ -68,7 +68,7 @@ fn next(before: &Membership) -> (Arc<Membership>, Proof) {
     let handover = Handover { epoch: before.epoch, base, lives, next: Some(next.digest()) };
     let membership = Arc::new(next.after(&handover));
     let signatures = vec![(ReplicaId(1), Signature([number as u8; 64]))];
-    (membership, Proof { handover, next: Some(Arc::new(next)), signatures })
+    (membership, Proof { handover, next: Some(Arc::new(next)), by: Witnesses::Members, signatures })
 }
 
 /// So many configurations behind the first one: of each how it began.

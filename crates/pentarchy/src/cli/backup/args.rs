@@ -68,22 +68,23 @@ pub enum SnapshotCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Prepare a replica of a new group to begin with the state of a backup
+    /// Prepare a replica to begin with the state of a backup, in a new group or a rescued one
     #[command(after_help = "Example:\n  pentarchy init --hosts a:7000,b:7000,c:7000 --out new\n  \
         pentarchy snapshot restore monday.backup --config new/cluster.toml --id 0 \
         --keys new/replica-0\n\n\
         Do this for every replica of the new group, with the same backup, before the first one \
         starts.\nNo replica resumes under an old identity: keys, devices and group are new, only \
-        the state is old.")]
+        the state is old.\nA group that `pentarchy members rescue` has go on stays the same one, \
+        with other members.")]
     Restore {
         /// The backup
         backup: PathBuf,
         /// The new group's public configuration
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
-        /// Which replica this is, from 0
+        /// Which replica this is, from 0; its keys tell, if left out
         #[arg(long, value_name = "N")]
-        id: u16,
+        id: Option<u16>,
         /// Folder with this replica's secrets
         #[arg(long, value_name = "DIR")]
         keys: PathBuf,

@@ -3,12 +3,15 @@
 use super::args::{SnapshotArgs, SnapshotCommand};
 use super::state::{State, WRITE_BYTES, newest};
 use super::{look_into_states, print, save};
-use pentarchy::config::ClusterConfig;
+use pentarchy::KeyPair;
+use pentarchy::config::{ClusterConfig, Durability};
 use pentarchy::data::{DATA_FOLDER, DataFolder};
+use pentarchy_console::complain;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_core::Bytes;
 use pentarchy_core::executor::Executor;
 use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::membership::{Base, Membership};
 use pentarchy_core::tree::Tree;
 use pentarchy_storage::backup::{self, Backup, BackupError, Described};
 use pentarchy_storage::identity::Identity;
@@ -30,13 +33,15 @@ pub fn run(args: &SnapshotArgs) -> Outcome {
         SnapshotCommand::Diff { left, right, json } => diff(left, right, *json),
         SnapshotCommand::Restore { backup, config, id, keys, data, json } => {
             let own = keys.join(DATA_FOLDER);
-            restore(backup, config, (*id, keys), data.as_deref().unwrap_or(&own), *json)
+            let data = data.as_deref().unwrap_or(&own);
+            let restoring = Restoring { config, id: *id, keys, data };
+            restore(backup, &restoring, *json)
         }
     }
 }
 
 /// What is in a backup, or newest in a data folder.
-fn load(path: &Path) -> Outcome<Backup> {
+pub fn load(path: &Path) -> Outcome<Backup> {
     if path.is_dir() {
         return newest(path);
     }
@@ -138,43 +143,83 @@ fn diff(left: &Path, right: &Path, json: bool) -> Outcome {
     if difference.equal { Ok(()) } else { Err(Failure::NotWell) }
 }
 
-fn restore(
-    backup: &Path,
-    config: &Path,
-    (id, keys): (u16, &Path),
-    data: &Path,
-    json: bool,
-) -> Outcome {
-    let config = ClusterConfig::load(config)?;
+/// Which replica is to begin with a state.
+struct Restoring<'a> {
+    config: &'a Path,
+    /// None if its keys tell, in a group that goes on.
+    id: Option<u16>,
+    keys: &'a Path,
+    data: &'a Path,
+}
+
+fn restore(backup: &Path, to: &Restoring<'_>, json: bool) -> Outcome {
+    let config = ClusterConfig::load_present(to.config)?;
     let membership = Arc::new(config.membership());
-    if usize::from(id) >= membership.n() {
-        let last = membership.n() - 1;
-        return Err(Failure::Usage(format!("there is no replica {id}; the last is {last}")));
-    }
+    let id = place(to, &membership)?;
     let backup = load(backup)?;
-    if backup.identity.group == membership.group {
+    let rescued = config.rescued_from();
+    if backup.identity.group == membership.group && rescued.is_none() {
         return Err(Failure::Usage(
             "this backup is of the very group that is configured. A replica of it that lost its \
-             folder starts with an empty one and fetches the state; a group that lost too many \
-             begins anew: `pentarchy init`, then restore into that"
+             folder starts with an empty one and fetches the state. A group that lost too many \
+             goes on elsewhere: `pentarchy members rescue`; or another one begins with the state: \
+             `pentarchy init`, then restore into that"
                 .to_owned(),
         ));
     }
     let adopted = Executor::adopted(&backup.snapshot, membership)
         .map_err(|_| Failure::Unwell("this backup holds no state of a replica".to_owned()))?;
-    let folder = DataFolder::open(data).map_err(|error| Failure::Usage(error.to_string()))?;
-    let begun = folder.begin_with(&config, id, keys, &adopted);
+    let is_signed = |base: Base| (base.slot, base.state) == (adopted.slot, adopted.digest);
+    if rescued.is_some_and(|base| !is_signed(base)) {
+        return Err(Failure::Usage(
+            "that is another state than the one from which administrators have this group go on: \
+             take the file that was given to `pentarchy members rescue`"
+                .to_owned(),
+        ));
+    }
+    let folder = DataFolder::open(to.data).map_err(|error| Failure::Usage(error.to_string()))?;
+    let begun = folder.begin_with(&config, id, to.keys, &adopted);
     begun.map_err(|error| Failure::Usage(error.to_string()))?;
+    if config.durability != Durability::Sync {
+        complain(
+            "cluster.toml says durability other than \"sync\", with which a replica does not read \
+             this folder: start it with --durability sync",
+        );
+    }
     let (group, replica) = (config.group, ReplicaId(id));
     let identity = Identity { group, replica, ..backup.identity };
     let state = State::of(&identity, &adopted);
     print(json, &state, || {
+        let which = match rescued {
+            None => "It is a new replica of a new group.".to_owned(),
+            Some(_) => format!("It is a replica of configuration {}.", config.number()),
+        };
         format!(
-            "{}: replica {id} begins with the {}\nIt is a new replica of a new group. Do the same \
-             for all others, with the same backup, before the first one starts.",
-            data.display(),
+            "{}: replica {id} begins with the {}\n{which} Do the same for all others, with the \
+             same backup, before the first one starts.",
+            to.data.display(),
             state.text()
         )
     });
     Ok(())
+}
+
+/// Which replica it is.
+fn place(to: &Restoring<'_>, membership: &Membership) -> Outcome<u16> {
+    match to.id {
+        Some(id) if usize::from(id) < membership.n() => Ok(id),
+        Some(id) => {
+            let last = membership.n() - 1;
+            Err(Failure::Usage(format!("there is no replica {id}; the last is {last}")))
+        }
+        None => {
+            let keys = KeyPair::load(&to.keys.join("key"));
+            let keys = keys.map_err(|error| Failure::Usage(error.to_string()))?;
+            let place = membership.member(&keys.client_id()).map(|ReplicaId(id)| id);
+            place.ok_or_else(|| {
+                let keys = to.keys.display();
+                Failure::Usage(format!("the group has no member with the key in {keys}"))
+            })
+        }
+    }
 }

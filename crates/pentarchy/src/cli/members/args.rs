@@ -64,9 +64,16 @@ pub enum MembersCommand {
         #[command(flatten)]
         altering: Altering,
     },
-    /// Have a machine take the place of a member, which may be dead
-    #[command(after_help = "Examples:\n  pentarchy members replace 2\n  \
-        pentarchy members replace 2 new.card --config cluster.toml --admin-key a.key")]
+    /// Have a machine take the place of a member, which may be dead, or get other keys
+    #[command(
+        visible_alias = "rotate",
+        after_help = "Examples:\n  pentarchy members replace 2\n  \
+        pentarchy members replace 2 new.card --config cluster.toml --admin-key a.key\n  \
+        pentarchy members rotate 2 new.card --config cluster.toml --admin-key a.key\n\n\
+        `rotate` is the same: if somebody may have read the disk of a member, prepare other keys \
+        on its\nmachine, with another port, and start a replica there with `replica --join`. The \
+        member that\nit replaces ends once the others have its state."
+    )]
     Replace {
         /// The number of the member that leaves
         member: u32,
@@ -124,9 +131,47 @@ pub enum MembersCommand {
         #[command(flatten)]
         asked: Asked,
     },
+    /// Have a group that is lost go on, on other machines, from a state that was saved
+    #[command(after_help = "Examples:\n  \
+        pentarchy members rescue saved.backup --card a.card --card b.card --card c.card \
+        --config cluster.toml --admin-key a.key\n  \
+        pentarchy members rescue --sign cluster.rescue --config cluster.toml --admin-key b.key\n\n\
+        For a group of which more than f members lost their memory, so that it never goes on by\n\
+        itself. Save what each survivor has, stop all of them, and take the file with the highest\n\
+        slot. What was acknowledged behind it is lost. Prepare new keys for all machines, also \
+        for\nthose that survived. It is refused while a replica of the group runs. Whether \
+        stopped ones\ncould go on when they are started, nobody can see: look first.\n\
+        Exit code 1 if a replica runs.")]
+    Rescue(Rescuing),
     /// Take back whatever is proposed or pending
     #[command(after_help = "Example:\n  pentarchy members withdraw")]
     Withdraw(Asked),
+}
+
+/// `members rescue`.
+#[derive(Args)]
+pub struct Rescuing {
+    /// The saved state: a backup, or the data folder of a stopped replica
+    #[arg(value_name = "STATE", required_unless_present = "sign", requires = "card")]
+    pub state: Option<PathBuf>,
+    /// The file of the card of a machine that is to be a member; as many as there are to be
+    #[arg(long, value_name = "CARD")]
+    pub card: Vec<PathBuf>,
+    /// How many of them may be faulty; as many as before, if left out
+    #[arg(long, value_name = "N", conflicts_with = "sign")]
+    pub f: Option<u16>,
+    /// Sign what another administrator's `rescue` has written
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["state", "card"])]
+    pub sign: Option<PathBuf>,
+    /// The cluster's public configuration; cluster.chain beside it tells what has become of it
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// The key of an administrator; several may be given
+    #[arg(long, value_name = "FILE", required = true)]
+    pub admin_key: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `reconfigure`.

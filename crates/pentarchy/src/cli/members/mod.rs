@@ -3,6 +3,7 @@
 pub mod args;
 mod machine;
 pub mod prepare;
+mod rescue;
 pub mod showing;
 
 use super::machines::read_card;
@@ -95,6 +96,7 @@ pub fn run(args: &MembersArgs) -> Outcome {
             let shown = show(&administrators)?;
             change_group(&administrators, chosen(&shown, change)?, asked)
         }
+        MembersCommand::Rescue(rescuing) => rescue::run(rescuing),
         MembersCommand::Withdraw(asked) => {
             let administrators = administrators(asked)?;
             let shown = show(&administrators)?;

@@ -1,0 +1,134 @@
+//! `members rescue`: administrators have a group that was lost go on, on other machines, from a
+//! state that was saved.
+
+use super::args::Rescuing;
+use super::showing::table_of;
+use crate::cli::backup::load;
+use crate::cli::machines::read_card;
+use pentarchy::KeyPair;
+use pentarchy::chain_file;
+use pentarchy::config::ClusterConfig;
+use pentarchy::following::Follower;
+use pentarchy::rescue;
+use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::progress::spinner;
+use pentarchy_console::say;
+use pentarchy_core::epochs::{Proof, Witnesses};
+use pentarchy_core::ids::ReplicaId;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long the group's replicas have to show that they run.
+const LISTEN: Duration = Duration::from_secs(3);
+
+/// Runs the command.
+pub fn run(args: &Rescuing) -> Outcome {
+    let config = ClusterConfig::load_present(&args.config)?;
+    let keys = args.admin_key.iter().map(|path| KeyPair::load(path));
+    let keys = keys.collect::<Result<Vec<_>, _>>();
+    let keys = keys.map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut link = match &args.sign {
+        Some(path) => unfinished(path)?,
+        None => begin(args, &config)?,
+    };
+    check_silence(&config, &keys[0])?;
+    for key in &keys {
+        rescue::sign(&config, &mut link, key).map_err(|error| Failure::Usage(error.to_string()))?;
+    }
+    let lacks = rescue::lacks(&config, &link);
+    let written = if lacks > 0 {
+        let path = args.config.with_extension("rescue");
+        chain_file::write(&path, std::slice::from_ref(&link))?;
+        path
+    } else {
+        let led = config.follow(std::slice::from_ref(&link)).map_err(|_| {
+            Failure::Usage("one of the signatures is none, or of something else".to_owned())
+        })?;
+        let path = chain_file::beside(&args.config);
+        led.write_chain(&path)?;
+        path
+    };
+    report(args, &link, (lacks, &written));
+    Ok(())
+}
+
+/// What the administrators are to sign.
+fn begin(args: &Rescuing, config: &ClusterConfig) -> Outcome<Proof> {
+    let state = args.state.as_ref().expect("it is there unless there is something to sign");
+    let backup = load(state)?;
+    let cards = args.card.iter().map(|path| read_card(path)).collect::<Outcome<Vec<_>>>()?;
+    rescue::rescue(config, &backup.snapshot, &cards, args.f)
+        .map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// What another administrator has signed.
+fn unfinished(path: &Path) -> Outcome<Proof> {
+    match &mut *chain_file::read(path)? {
+        [link] if link.by == Witnesses::Administrators => Ok(link.clone()),
+        _ => Err(Failure::Usage(format!(
+            "{}: that is not what another administrator's `members rescue` has written",
+            path.display()
+        ))),
+    }
+}
+
+/// No replica of the group may run: it may go on by itself, and others would go on without it.
+fn check_silence(config: &ClusterConfig, key: &KeyPair) -> Outcome {
+    let failed = |error: pentarchy::node::StartError| Failure::Usage(error.to_string());
+    let mut follower = Follower::new(config.clone(), key.clone()).map_err(failed)?;
+    let (begun, spinner) = (Instant::now(), spinner());
+    spinner.set_message("listens whether a replica of the group still runs");
+    while begun.elapsed() < LISTEN {
+        let said = follower.ask(|_| true).map_err(failed)?;
+        let has_gone_on = follower.config().number() > config.number();
+        if let Some(running) = said.keys().next().copied().or(has_gone_on.then_some(ReplicaId(0))) {
+            let address = &config.replicas[usize::from(running.0)].address;
+            return Err(Failure::Unwell(format!(
+                "the group still runs: the replica at {address} answers. If the group is lost, \
+                 save what that replica has, and stop it; then what others have, and come again. \
+                 If it is not, it needs no rescue: see `pentarchy status`"
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    spinner.finish_and_clear();
+    Ok(())
+}
+
+fn report(args: &Rescuing, link: &Proof, (lacks, written): (usize, &PathBuf)) {
+    let next = link.next.as_ref().expect("administrators name one");
+    let (slot, state) = (link.handover.base.slot.0, hex::encode(link.handover.base.state.0));
+    if args.json {
+        let digest = hex::encode(next.digest().0);
+        let it = json!({
+            "configuration": next.number, "digest": digest, "slot": slot, "state": state,
+            "signatures": link.signatures.len(), "lacks": lacks, "wrote": written,
+        });
+        say(&it.to_string());
+        return;
+    }
+    let (config, written) = (args.config.display(), written.display());
+    let head = format!(
+        "configuration {} goes on from slot {slot}, with the state {state}\n\n{}\n\
+         Whatever was acknowledged behind that slot, and is not in the file, is lost.\n",
+        next.number,
+        table_of(next)
+    );
+    say(&if lacks > 0 {
+        format!(
+            "{head}\nwrote {written}: {lacks} more administrators have to sign. Bring it to each, \
+             with {config}:\n  pentarchy members rescue --sign {written} --config {config} \
+             --admin-key KEY"
+        )
+    } else {
+        format!(
+            "{head}\nwrote {written}. Copy it with {config} and the saved state to each of these \
+             machines, and run there, with the folder of the keys for which its card was made:\n  \
+             pentarchy snapshot restore STATE --config {config} --keys KEYS\n  \
+             pentarchy replica --join --config {config} --keys KEYS\n\
+             Then copy {written} beside the {config} of each client and gateway, and start these \
+             again."
+        )
+    });
+}

@@ -1,0 +1,140 @@
+//! A group that was lost goes on elsewhere, by the word of its administrators.
+
+use crate::hosts::Parts;
+use crate::resp::Connection;
+use crate::support::{eventually, free_port, pentarchy, run, stderr, stdout, text};
+use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+
+/// What a client finds after it has counted on.
+fn count(connection: &mut Connection) -> u64 {
+    let counted = connection.call(&["INCR", "count"]).expect("the group answers");
+    counted.trim_start_matches(':').parse().unwrap_or_else(|_| panic!("no number: {counted}"))
+}
+
+fn gateway(parts: &mut Parts) -> Connection {
+    let port = free_port();
+    let gateway = parts.gateway(port);
+    parts.spawn(gateway);
+    let address = ("127.0.0.1", port);
+    eventually("the gateway listens", || std::net::TcpStream::connect(address).is_ok());
+    Connection::open(port)
+}
+
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// What a command prints, which is to end like that.
+fn said(words: &[&str], code: i32) -> String {
+    let output = run(words);
+    let said = stdout(&output) + &stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+    said
+}
+
+/// The keys of a machine that is to be a member.
+fn prepare(parts: &Parts, name: &str) -> PathBuf {
+    let (keys, address) = (parts.file(name), format!("127.0.0.1:{}", free_port()));
+    said(&["members", "prepare", "--address", &address, "--out", text(&keys)], 0);
+    keys
+}
+
+fn join(config: &Path, keys: &Path) -> Child {
+    let words = ["replica", "--join", "--config", text(config), "--keys", text(keys)];
+    pentarchy(&words).spawn().expect("it starts")
+}
+
+/// The new machines begin with the state that the administrators signed, and with no other.
+fn restore(parts: &Parts, config: &Path, (older, signed): (&Path, &Path), keys: &[PathBuf]) {
+    let restore = |state: &Path, keys: &Path, code| {
+        let into = ["--config", text(config), "--keys", text(keys)];
+        said(&[&["snapshot", "restore", text(state)], &into[..]].concat(), code)
+    };
+    let refusal = restore(older, &keys[0], 2);
+    assert!(refusal.contains("another state than the one from which"), "{refusal}");
+    let stranger = prepare(parts, "stranger");
+    assert!(restore(signed, &stranger, 2).contains("no member with the key"));
+    keys.iter().for_each(|keys| drop(restore(signed, keys, 0)));
+    assert!(restore(signed, &keys[0], 2).contains("started before"));
+}
+
+/// All disks but one are lost. The administrators have the group go on as other machines, from what
+/// the last one has; or, where one log proves little, from what was saved while all ran. Clients
+/// find it by the chain, and each write is there once.
+fn goes_on_from_one_survivor(protocol: &Descriptor, options: &[&str], proves_all: bool) {
+    let words = ["--protocol", protocol.rules.name, "--administrators", "3"];
+    let n = protocol.rules.replicas(1);
+    let mut parts = Parts::init_on(n, &[&words, options].concat());
+    (0..n).for_each(|id| parts.start_replica(id));
+    let mut connection = gateway(&mut parts);
+    assert!((1..=30).all(|number| count(&mut connection) == number));
+
+    let (config, keys) = (parts.file("cluster.toml"), ["new-0", "new-1", "new-2", "new-3"]);
+    let keys: Vec<_> = keys[..n].iter().map(|name| prepare(&parts, name)).collect();
+    let survivor = parts.file(&format!("replica-{}", n - 1)).join("data");
+    let cards: Vec<_> = keys.iter().map(|keys| text(&keys.join("card")).to_owned()).collect();
+    let cards = cards.iter().flat_map(|card| ["--card", card]).collect::<Vec<_>>();
+    let saved = parts.file("saved.backup");
+    let client = parts.file("client.key");
+    let save = ["snapshot", "save", "--data", text(&survivor), "--out", text(&saved)];
+    said(&[&save[..], &["--key", text(&client)]].concat(), 0);
+    let admin = [1, 2, 3].map(|number| parts.file(&format!("admin-{number}.key")));
+    let of = |key: usize| ["--config", text(&config), "--admin-key", text(&admin[key])];
+    let asked = [&["members", "rescue", text(&saved)], &cards[..]].concat();
+    let refusal = said(&[&asked[..], &of(0)].concat(), 1);
+    assert!(refusal.contains("the group still runs"), "{refusal}");
+
+    assert!((31..=40).all(|number| count(&mut connection) == number));
+    let newer = parts.file("newer.backup");
+    let save = ["snapshot", "save", "--data", text(&survivor), "--out", text(&newer)];
+    if !proves_all {
+        said(&[&save[..], &["--key", text(&client)]].concat(), 0);
+    }
+    parts.children.iter_mut().for_each(end);
+    for id in 0..n - 1 {
+        let lost = parts.file(&format!("replica-{id}")).join("data");
+        std::fs::remove_dir_all(lost).expect("it was there");
+    }
+    if proves_all {
+        said(&save, 0);
+    }
+    let asked = [&["members", "rescue", text(&newer)], &cards[..]].concat();
+    let first = said(&[&asked[..], &of(0)].concat(), 0);
+    assert!(first.contains("1 more administrators have to sign"), "{first}");
+    let unsigned = said(&["config", "check", "--config", text(&config)], 0);
+    assert!(unsigned.contains("configuration 0"), "{unsigned}");
+    let partly = parts.file("cluster.rescue");
+    let sign = ["members", "rescue", "--sign", text(&partly), "--json"];
+    let second: Value = serde_json::from_str(&said(&[&sign[..], &of(2)].concat(), 0)).unwrap();
+    assert_eq!((&second["configuration"], &second["lacks"]), (&1.into(), &0.into()));
+
+    restore(&parts, &config, (&saved, &newer), &keys);
+    parts.children.clear();
+    for keys in &keys {
+        parts.children.push(join(&config, keys));
+    }
+    let mut connection = gateway(&mut parts);
+    assert!((41..=60).all(|number| count(&mut connection) == number));
+
+    // It is a group like any other: one that stops goes on from its folder, and keys change.
+    end(&mut parts.children[0]);
+    parts.children[0] = join(&config, &keys[0]);
+    assert!((61..=80).all(|number| count(&mut connection) == number));
+    let both = [&["members", "refresh"], &of(0)[..], &["--admin-key", text(&admin[1])]].concat();
+    assert!(said(&both, 0).contains("configuration 2 has begun"));
+    assert!((81..=100).all(|number| count(&mut connection) == number));
+}
+
+#[test]
+fn a_lost_group_goes_on_from_what_one_survivor_has() {
+    goes_on_from_one_survivor(DEFAULT, &["--request-auth", "session"], true);
+}
+
+#[test]
+fn a_lost_group_without_devices_goes_on_too() {
+    goes_on_from_one_survivor(EXAMPLES.signed, &[], false);
+}
