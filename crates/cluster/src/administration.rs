@@ -271,17 +271,8 @@ pub enum CannotAlter {
         /// What there is.
         known: String,
     },
-    /// Clients share keys with members.
-    #[error(
-        "clients of this group make MACs (request_auth = \"mac\") under keys that they share with \
-         its members, and do not learn of others: it stays as it is"
-    )]
-    SharedKeys,
     /// The group keeps its protocol.
-    #[error(
-        "this group keeps its protocol, {0}: its order is split into pillars, or its replicas \
-         execute before they agree, or its clients share keys with them (request_auth = \"mac\")"
-    )]
+    #[error("this group keeps its protocol, {0}, as its order is split into pillars")]
     Keeps(String),
     /// No group can be like that.
     #[error(
@@ -313,9 +304,6 @@ pub(crate) fn altered(
     terms: &Terms,
 ) -> Result<Change, CannotAlter> {
     let (mut change, current) = (unaltered(shown, terms), &shown.configuration);
-    if !current.can_rekey() {
-        return Err(CannotAlter::SharedKeys);
-    }
     let next = &mut change.next;
     for id in wanted.leaves {
         let at = next.members.iter().position(|member| member.id == *id);
@@ -363,10 +351,11 @@ fn switch_to(next: &mut Configuration, switch: &Switch<'_>) -> Result<(), Cannot
     next.protocol = entry.rules.name.to_owned();
     next.facts = entry.rules.facts();
     let key = match next.requests {
+        RequestMeans::Macs => return Ok(()),
         // The devices are the same ones.
         RequestMeans::Session(key) => switch.session_key.map(|_| key),
         // Clients that signed although they need not go on to.
-        _ => switch.session_key.filter(|_| !had_devices),
+        RequestMeans::Signature => switch.session_key.filter(|_| !had_devices),
     };
     let key = key.filter(|_| next.facts.counter.is_some());
     next.requests = key.map_or(RequestMeans::Signature, RequestMeans::Session);

@@ -174,20 +174,10 @@ impl Configuration {
         Hasher::new("pentarchy configuration").bytes(&self.agreed().to_bytes()).finish()
     }
 
-    /// Whether members can sign by other keys in the next configuration, and clients need not know
-    /// these. Clients check nothing that replicas sign: they hand it on to other replicas. But
-    /// those that make MACs derive a shared key from each member's signing key.
+    /// Whether the group can come to order by another protocol. That is not built for pillars.
     #[must_use]
-    pub fn can_rekey(&self) -> bool {
-        self.requests != RequestMeans::Macs
-    }
-
-    /// Whether the group can come to order by another protocol. That is not built for replicas that
-    /// execute before they agree: of a service that makes its replies itself, they tell clients the
-    /// results alone.
-    #[must_use]
-    pub fn can_switch(&self) -> bool {
-        self.can_rekey() && !self.facts.speculative && self.lane.pillars == 1
+    pub const fn can_switch(&self) -> bool {
+        self.lane.pillars == 1
     }
 
     /// What all replicas have of it. Of the first configuration that is all but the addresses: each

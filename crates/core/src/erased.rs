@@ -250,7 +250,8 @@ pub trait ReplicaCore: Send {
         Justification::NONE
     }
 
-    /// One line for traces: author, authentication and content of a message.
+    /// One line for traces: author, authentication and content of a message. Of one that another
+    /// protocol's core has said, as in the step in which a group switches, its kind alone.
     fn describe(&self, incoming: &Incoming) -> alloc::string::String;
 }
 
@@ -548,6 +549,9 @@ impl<P: Protocol<Input = Input, Output = Output>> ReplicaCore for Erased<P> {
     }
 
     fn describe(&self, incoming: &Incoming) -> alloc::string::String {
-        alloc::format!("{:?}", Self::verified(incoming))
+        match incoming.verified.downcast_ref::<Verified<P::Message>>() {
+            Some(verified) => alloc::format!("{verified:?}"),
+            None => incoming.kind.into(),
+        }
     }
 }

@@ -73,6 +73,15 @@ number!(
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ClientId(pub [u8; 32]);
 
+impl ClientId {
+    /// Whether this is the client with this key. Looks at the first bytes first, where nearly all
+    /// others differ: the author of each request is compared with each member.
+    #[must_use]
+    pub fn has_key(&self, key: &[u8; 32]) -> bool {
+        self.0.first_chunk::<8>() == key.first_chunk::<8>() && self.0 == *key
+    }
+}
+
 impl fmt::Debug for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "c")?;

@@ -168,7 +168,9 @@ impl Membership {
     /// Whether this client can propose to change the configuration.
     #[must_use]
     pub fn has_administrator(&self, client: &ClientId) -> bool {
-        self.administrators().any(|it| it == *client)
+        let stated = self.stated.as_deref();
+        let keys = stated.map_or(&[][..], |stated| &stated.administrators.keys);
+        keys.iter().any(|key| client.has_key(key))
     }
 
     /// Who can propose to change the configuration.
@@ -215,7 +217,7 @@ impl Membership {
     /// The member who asks as this client, if any: a member's requests are to the group itself.
     #[must_use]
     pub fn member(&self, client: &ClientId) -> Option<ReplicaId> {
-        let index = self.members.iter().position(|member| member.identity == client.0)?;
+        let index = self.members.iter().position(|member| client.has_key(&member.identity))?;
         u16::try_from(index).ok().map(ReplicaId)
     }
 

@@ -113,8 +113,9 @@ pub trait Service: Send {
     fn restore_section(&mut self, index: u32, bytes: &[u8]) -> Result<(), Malformed>;
 
     /// What this replica makes of results; asked for once, when the replica starts. A service whose
-    /// replicas all tell the result keeps this. Protocols that execute before they agree ask for
-    /// none: their clients compare what replicas executed by what they tell.
+    /// replicas all tell the result keeps this. Protocols that execute before they agree do
+    /// without: their clients compare what replicas executed by what they tell. So does a group
+    /// that has switched to one, for as long as it orders by that.
     fn replier(&self) -> Option<Box<dyn Replier>> {
         None
     }

@@ -257,6 +257,7 @@ impl<D: Disk> Machine<'_, D> {
         let core = self.start_core(&membership, &verifier, fetch);
         let before = self.engine.places.configuration;
         self.engine.begin_epoch(&membership, verifier, core, driver);
+        self.replies.set_speculates(self.engine.core.rules().speculative);
         if membership.configuration != before {
             self.tell_configuration(driver);
         }

@@ -260,12 +260,13 @@ mod tests {
         assert!(follows(|next| next.protocol = "other".to_owned()));
         assert!(follows(|next| next.facts.replies = Count::per_fault_and_one(0)));
         assert!(!follows(|next| next.tuning.batch_requests += 1));
-        let speculates =
-            Configuration { facts: Facts { speculative: true, ..current().facts }, ..current() };
-        let is_followed = |alter: fn(&mut Configuration)| follows_from(&speculates, alter);
-        assert!(is_followed(|_| {}) && !is_followed(|next| next.facts.speculative = false));
+        assert!(follows(|next| next.facts.speculative = true));
+        let lane = PillarConfig { pillars: 2, ..PillarConfig::default() };
+        let is_split = Configuration { lane, ..current() };
+        let is_followed = |alter: fn(&mut Configuration)| follows_from(&is_split, alter);
+        assert!(is_followed(|_| {}) && !is_followed(|next| next.facts.speculative = true));
         let session = |key| RequestMeans::Session([key; 32]);
-        let has_sessions = Configuration { requests: session(1), ..speculates };
+        let has_sessions = Configuration { requests: session(1), ..is_split };
         let is_followed = |alter: fn(&mut Configuration)| follows_from(&has_sessions, alter);
         assert!(is_followed(|next| next.requests = RequestMeans::Session([2; 32])));
         assert!(!is_followed(|next| next.requests = RequestMeans::Signature));

@@ -132,11 +132,13 @@ impl<'f, D: Disk> Machine<'f, D> {
         parts.executor.set_authority(rules.authority);
         parts.executor.set_tuning(parts.epoch_manager.factory.tuning());
         let base = parts.epoch_manager.epochs.membership().base;
-        let replier = parts.executor.service().replier().filter(|_| !rules.speculative);
+        let replier = parts.executor.service().replier();
         if replier.is_some() {
             // Nobody else can tell what this replica makes of a result.
             parts.limits.whole_result_bytes = usize::MAX;
         }
+        let mut replies = Replies::new(parts.limits, replier);
+        replies.set_speculates(rules.speculative);
         Self {
             engine: parts.engine,
             executor: parts.executor,
@@ -156,7 +158,7 @@ impl<'f, D: Disk> Machine<'f, D> {
             admission: Admission::default(),
             inbound: Inbound::default(),
             has_leavers: false,
-            replies: Replies::new(parts.limits, replier),
+            replies,
             connected: BTreeSet::new(),
             limits: parts.limits,
             settling: Settling::default(),

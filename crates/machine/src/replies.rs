@@ -29,8 +29,10 @@ pub struct Replies {
     /// Replies and events that were dropped.
     dropped: u64,
     limits: HostLimits,
-    /// What this replica makes of results.
+    /// What this replica makes of results, ...
     replier: Option<Box<dyn Replier>>,
+    /// ... unless it executes before it agrees, and clients compare what it tells.
+    speculates: bool,
 }
 
 #[derive(Default)]
@@ -47,12 +49,18 @@ struct Client {
 impl Replies {
     pub fn new(limits: HostLimits, replier: Option<Box<dyn Replier>>) -> Self {
         let (clients, answered) = (HashMap::new(), VecDeque::new());
-        Self { clients, answered, bytes: 0, dropped: 0, limits, replier }
+        Self { clients, answered, bytes: 0, dropped: 0, limits, replier, speculates: false }
+    }
+
+    /// From now on it executes before it agrees, or it does not any more.
+    pub const fn set_speculates(&mut self, speculates: bool) {
+        self.speculates = speculates;
     }
 
     /// What this replica tells a client instead of a result.
     pub fn own(&mut self, client: &ClientId, number: u64, result: Bytes) -> Bytes {
-        let Some(replier) = &mut self.replier else { return result };
+        let replier = self.replier.as_mut().filter(|_| !self.speculates);
+        let Some(replier) = replier else { return result };
         let own = replier.reply(client, number, &result);
         if own.len() > RESULT_BYTES_MAX { result } else { own }
     }
@@ -84,11 +92,11 @@ impl Replies {
     /// many bytes: a client that misses something asks for it, and then gets it from the client
     /// table.
     pub fn notify(&mut self, id: &ClientId, notice: Notice) {
-        if !self.clients.contains_key(id) {
-            return;
-        }
         let notice = match notice {
-            Notice::Reply(Reply { number, outcome: Outcome::Done(result) }) => {
+            // What the service makes of a result is for who is told it.
+            Notice::Reply(Reply { number, outcome: Outcome::Done(result) })
+                if self.replier.is_some() && self.clients.contains_key(id) =>
+            {
                 let outcome = Outcome::Done(self.own(id, number, result));
                 Notice::Reply(Reply { number, outcome })
             }

@@ -140,12 +140,11 @@ impl Descriptor {
         matches!(self.status, Status::Stable | Status::Young) && !self.rules.pillars
     }
 
-    /// Whether a running group can come to order by this protocol: its replicas agree before they
-    /// execute, and its members alone decide how an epoch ends.
+    /// Whether a running group can come to order by this protocol: its members alone decide how an
+    /// epoch ends.
     #[must_use]
     pub fn can_be_switched_to(&self) -> bool {
-        let Rules { speculative, authority, .. } = self.rules;
-        self.is_for_users() && !speculative && authority == Authority::Members
+        self.is_for_users() && self.rules.authority == Authority::Members
     }
 
     /// The protocols to which a running group of this one can switch.

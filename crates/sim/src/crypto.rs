@@ -20,8 +20,8 @@ use pentarchy_core::ids::{ClientId, Epoch, Incarnation, ReplicaId};
 use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::request::Envelope;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 /// The life of every device with which a group begins.
 pub const INCARNATION: Incarnation = Incarnation(1);
@@ -52,6 +52,8 @@ pub struct Crypto {
     /// Who may change the group. They sign, whatever other clients do.
     administrators: Vec<ClientId>,
     means: Means,
+    /// By which members signed in configurations for which clients made MACs.
+    known_keys: Mutex<BTreeSet<[u8; 32]>>,
     /// Under which configuration the group begins.
     configuration: Digest,
     /// Which counter its devices are.
@@ -93,6 +95,7 @@ impl Crypto {
             clients: (0..clients).map(client).chain((0..n).map(member)).collect(),
             administrators: Vec::new(),
             means: Means::Signature,
+            known_keys: Mutex::default(),
             configuration: Digest::default(),
             counter: Counter::Usig,
             real: None,
@@ -234,8 +237,7 @@ impl Verifier for Crypto {
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {
-        let mut ids = (0..self.replicas.len() as u16).map(ReplicaId);
-        ids.any(|id| self.convinces(id, envelope))
+        self.convinces_anyone(envelope)
     }
 }
 

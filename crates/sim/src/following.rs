@@ -98,6 +98,11 @@ impl<'a> Following<'a> {
         self.membership.stated.as_ref().map_or(0, |stated| stated.number)
     }
 
+    /// The group as it is, as far as the client was led.
+    pub const fn membership(&self) -> &Arc<Membership> {
+        &self.membership
+    }
+
     /// The slot behind which the configuration began.
     pub fn base(&self) -> Slot {
         self.membership.base.slot
@@ -173,7 +178,8 @@ impl<'a> Following<'a> {
 
     /// Follows proofs of how configurations ended. Gives a core for the group to which they lead;
     /// none if they prove nothing new, or lead to the same replicas, which order by the same
-    /// protocol. `next` is the lowest number that the client has not given out.
+    /// protocol and with which the client shares the same keys. `next` is the lowest number that
+    /// the client has not given out.
     pub fn follow(&mut self, links: &[Proof], next: u64) -> Option<Box<dyn ClientCore>> {
         let mut led = self.membership.clone();
         for link in links {
@@ -189,7 +195,12 @@ impl<'a> Following<'a> {
         }
         let ids = |it: &Membership| it.members.iter().map(|member| member.id).collect::<Vec<_>>();
         let name = |it: &Membership| self.factories.of(it).rules.name;
-        let is_other = ids(&led) != ids(&self.membership) || name(&led) != name(&self.membership);
+        let keys = |it: &Membership| -> Vec<_> {
+            it.members.iter().map(|member| member.signing).collect()
+        };
+        let is_other = ids(&led) != ids(&self.membership)
+            || name(&led) != name(&self.membership)
+            || self.crypto.shares_keys() && keys(&led) != keys(&self.membership);
         self.membership = led;
         is_other.then(|| {
             let lowest = self.asked.keys().next().copied();

@@ -297,6 +297,7 @@ impl Oracle {
     ) -> Verdict {
         match seen {
             Observation::Executed { slot, batch } => {
+                self.speculation.executed(batch);
                 self.justified.finalized(replica, *slot, batch.digest)?;
                 self.executed(replica, *slot, batch, now, audit)?;
             }

@@ -237,9 +237,7 @@ impl Options {
             options.draw_late(&mut Rng::new(services.next_u64().rotate_left(59)));
             let seed = services.next_u64();
             options.draw_replacements(&mut Rng::new(seed.rotate_left(61)));
-            if !rules.speculative {
-                options.draw_switches(&mut Rng::new(seed.rotate_left(13)));
-            }
+            options.draw_switches(&mut Rng::new(seed.rotate_left(13)));
             options.draw_reshapes(&mut Rng::new(seed.rotate_left(37)));
         }
         options.draw_split_steps(&mut Rng::new(services.next_u64().rotate_left(17)));
@@ -460,11 +458,16 @@ impl Options {
         self.n + self.disturbances.iter().filter(grows).count()
     }
 
-    /// Whether clients have to follow the group.
+    /// Whether clients have to follow the group: also to members' other keys, if they share some.
     #[must_use]
     pub fn has_to_follow(&self) -> bool {
-        let switches = |(_, it): &(Micros, Disturbance)| matches!(it, Disturbance::Switch(_));
-        self.joiners() > 0 || self.disturbances.iter().any(switches)
+        let shares_keys = self.means == Means::Macs;
+        let has_to = |(_, it): &(Micros, Disturbance)| match it {
+            Disturbance::Switch(_) => true,
+            Disturbance::Refresh(_) | Disturbance::Reshape(_) => shares_keys,
+            _ => false,
+        };
+        self.joiners() > 0 || self.disturbances.iter().any(has_to)
     }
 
     fn twins(&self) -> impl Iterator<Item = ReplicaId> {

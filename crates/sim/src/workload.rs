@@ -190,6 +190,12 @@ impl<'a> ClientNode<'a> {
         self.following = Some(following.late(late_ms));
     }
 
+    /// The number of the configuration to which it was led.
+    #[must_use]
+    pub fn configuration(&self) -> u64 {
+        self.following.as_ref().map_or(0, Following::number)
+    }
+
     /// Who it is.
     #[must_use]
     pub const fn id(&self) -> ClientId {
@@ -451,7 +457,11 @@ impl<'a> ClientNode<'a> {
                     let numbers = draft.requests.iter().map(|request| request.number);
                     let again = numbers.filter(|number| self.again.remove(number));
                     out.extend(again.map(ClientAct::OrdersAgain));
-                    let envelope = Arc::new(self.crypto.seal(draft));
+                    let envelope = match &self.following {
+                        Some(following) => self.crypto.seal_in(draft, following.membership()),
+                        None => self.crypto.seal(draft),
+                    };
+                    let envelope = Arc::new(envelope);
                     self.send(to, &ToReplica::Request(envelope), out);
                 }
                 Effect::Query { to, number, operation } => {

@@ -167,10 +167,14 @@ impl Follows for ConfigFollower {
     }
 }
 
-/// Whether clients ask the same replicas in the same way.
+/// Whether clients ask the same replicas in the same way. Those that make MACs share a key with
+/// each key by which a member signs.
 fn is_same_for_clients(before: &ClusterConfig, after: &ClusterConfig) -> bool {
+    let shares_keys = after.request_auth == RequestMode::Mac;
     let replicas = |config: &ClusterConfig| -> Vec<_> {
-        config.replicas.iter().map(|it| (it.key, it.address.clone())).collect()
+        let of =
+            |it: &ReplicaEntry| (it.key, it.address.clone(), shares_keys.then_some(it.signing));
+        config.replicas.iter().map(of).collect()
     };
     let how = |config: &ClusterConfig| {
         let stated = config.configuration();

@@ -162,7 +162,7 @@ impl Proposals {
     /// Which member of the pending configuration has this identity.
     pub fn invited(&self, client: &ClientId) -> Option<&MemberEntry> {
         let members = &self.pending.as_ref()?.change.next.members;
-        members.iter().find(|member| member.identity == client.0)
+        members.iter().find(|member| client.has_key(&member.identity))
     }
 
     /// As what this member of the pending configuration is counted as ready, if it is.

@@ -5,6 +5,7 @@ mod cold;
 mod configuration;
 mod epochs;
 mod executor;
+mod golden;
 mod links;
 mod possession;
 mod roster;

@@ -136,7 +136,9 @@ impl Tour {
     /// The group orders by another protocol.
     fn switch(&self, counter: &Counter) -> Outcome {
         let fits = |entry: &&Descriptor| {
-            entry.rules.replicas(1) == DEFAULT.rules.replicas(1) && entry.rules.fault_model.lies()
+            let rules = &entry.rules;
+            let is_like = rules.replicas(1) == DEFAULT.rules.replicas(1) && !rules.speculative;
+            is_like && rules.fault_model.lies()
         };
         let Some(other) = DEFAULT.switches_to().find(fits) else { return Ok(()) };
         self.change(counter, &["reconfigure", "--protocol", other.rules.name])?;

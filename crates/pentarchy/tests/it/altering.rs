@@ -146,22 +146,35 @@ fn a_change_that_cannot_be_leaves_the_cluster_as_it_is() {
 }
 
 #[test]
-fn a_cluster_whose_clients_share_keys_with_members_stays_as_it_is() {
-    let cluster = LocalCluster::builder().protocol(EXAMPLES.signed.rules.name);
-    let cluster = cluster.request_auth(RequestMode::Mac).start(service);
-    let refused = cluster.expect("a cluster").add(service());
-    assert!(matches!(refused, Err(AlterError::CannotAlter(_))), "{refused:?}");
+fn machines_with_which_clients_share_keys_come_and_go() {
+    changes(EXAMPLES.signed, RequestMode::Mac, None);
 }
 
 #[test]
-fn a_cluster_that_executes_before_it_agrees_keeps_its_protocol() {
-    let speculative = EXAMPLES.speculative.rules.name;
-    let cluster = LocalCluster::builder().protocol(speculative);
-    let mut cluster = cluster.start(service).expect("a cluster");
-    let protocol = Some(EXAMPLES.signed.rules.name);
-    let refused = cluster.alter(LocalAlteration { protocol, ..Default::default() });
-    let why = refused.expect_err("it is refused").to_string();
-    assert!(why.starts_with(&format!("this group keeps its protocol, {speculative}: ")), "{why}");
-    cluster.alter(LocalAlteration::default()).expect("its members get other keys");
-    increment(&cluster.client().expect("a client"));
+fn clients_that_share_keys_with_members_do_so_under_another_protocol() {
+    let cluster = LocalCluster::builder().protocol(EXAMPLES.signed.rules.name);
+    let cluster = cluster.request_auth(RequestMode::Mac).start(service);
+    let mut cluster = cluster.expect("a cluster");
+    let client = cluster.client().expect("a client");
+    increment(&client);
+    let protocol = Some(DEFAULT.rules.name);
+    cluster.alter(LocalAlteration { protocol, ..Default::default() }).expect("it switches");
+    increment(&client);
+    assert_eq!(cluster.config().request_auth, RequestMode::Mac);
+    assert_eq!(count(&client), 2);
+}
+
+#[test]
+fn a_cluster_comes_to_execute_before_it_agrees_and_back() {
+    let [first, other] = [EXAMPLES.signed, EXAMPLES.speculative].map(|it| it.rules.name);
+    let mut cluster = LocalCluster::builder().protocol(first).start(service).expect("a cluster");
+    let client = cluster.client().expect("a client");
+    for protocol in [other, first, other] {
+        (0..20).for_each(|_| increment(&client));
+        let protocol = Some(protocol);
+        cluster.alter(LocalAlteration { protocol, ..Default::default() }).expect("it switches");
+    }
+    (0..20).for_each(|_| increment(&client));
+    assert_eq!(count(&client), 80);
+    assert_eq!(count(&cluster.client().expect("a new client")), 80);
 }

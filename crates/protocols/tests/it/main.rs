@@ -7,6 +7,7 @@ mod changes;
 mod confirming;
 mod explore;
 mod failing_views;
+mod golden;
 mod hand;
 mod hybrid;
 mod hybster;

@@ -21,7 +21,7 @@ fn run(seed: u64) -> Result<Summary, Violation> {
 
 #[test]
 fn answers_of_two_protocols_do_not_count_together() {
-    let seeds = 1..=2;
+    let seeds = 18..=20;
     for seed in seeds.clone() {
         assert_eq!(run(seed).expect("reads are linearizable").configurations, 1);
     }

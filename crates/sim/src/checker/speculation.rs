@@ -7,7 +7,8 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
 use pentarchy_core::ports::client::{Outcome, Reply};
-use std::collections::BTreeMap;
+use pentarchy_core::request::Envelope;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The name of the property.
@@ -47,6 +48,8 @@ pub struct Speculation {
     accepted: BTreeMap<(ClientId, u64), (Fingerprint, bool)>,
     /// Reads with which clients began again in another configuration.
     again: BTreeMap<(ClientId, u64), Again>,
+    /// What replicas executed that had agreed before, in epochs of other protocols.
+    agreed: BTreeSet<(ClientId, u64)>,
     is_used: bool,
 }
 
@@ -55,6 +58,15 @@ impl Speculation {
     pub fn speculated(&mut self, replica: ReplicaId, slot: Slot, done: Done) {
         self.is_used = true;
         self.open.entry(replica).or_default().insert(slot, done);
+    }
+
+    /// A batch was executed that replicas had agreed on before.
+    pub fn executed(&mut self, batch: &Batch) {
+        let envelopes = batch.envelopes.iter();
+        let places = |it: &Arc<Envelope>| -> Vec<_> {
+            it.requests.iter().map(|request| (it.client, request.number)).collect()
+        };
+        self.agreed.extend(envelopes.flat_map(places));
     }
 
     /// It took back what came behind a slot.
@@ -150,7 +162,8 @@ impl Speculation {
         let mut lost = self
             .accepted
             .iter()
-            .filter(|(place, (_, orders))| *orders && !self.sure.contains_key(place));
+            .filter(|(place, (_, orders))| *orders && !self.sure.contains_key(place))
+            .filter(|(place, _)| !self.agreed.contains(place));
         match lost.next().filter(|_| self.is_used) {
             None => Ok(()),
             Some(((client, number), _)) => {

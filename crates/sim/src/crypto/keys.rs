@@ -72,7 +72,12 @@ impl Verifier for Keys {
             {
                 self.crypto.is_tagged(envelope, tag)
             }
-            _ => self.crypto.convinces(self.me, envelope),
+            _ => {
+                let me = self.membership.index_of(member_at(self.me));
+                let member = me.and_then(|me| self.membership.members.get(usize::from(me.0)));
+                let me = me.zip(member.map(|member| &member.signing));
+                me.is_some_and(|me| self.crypto.convinces(me, envelope))
+            }
         }
     }
 }

@@ -5,8 +5,10 @@ use pentarchy_core::auth::Signature;
 use pentarchy_core::change::proves_possession;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, ReplicaSet};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use pentarchy_core::request::{Draft, Envelope, RequestAuth};
+use std::sync::PoisonError;
 
 /// How clients authenticate what they ask. Members always sign.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -26,8 +28,13 @@ pub type Tag = [u8; RequestAuth::SESSION_BYTES];
 /// The group of every world; others are known by their clients only.
 const HERE: u64 = 0;
 
-fn mac(secret: &Digest, replica: u16, digest: &Digest) -> [u8; RequestAuth::MAC_BYTES] {
-    keyed(secret, 3, [u64::from(replica), 0, 0, 0, 0, 0], digest)
+/// Under the key that a client shares with whoever signs by this one.
+fn mac(secret: &Digest, signing: &[u8; 32], digest: &Digest) -> [u8; RequestAuth::MAC_BYTES] {
+    let mut numbers = [0; 6];
+    for (number, bytes) in numbers.iter_mut().zip(signing.as_chunks::<8>().0) {
+        *number = u64::from_le_bytes(*bytes);
+    }
+    keyed(secret, 3, numbers, digest)
 }
 
 fn tag(secret: &Digest, group: u64, digest: &Digest) -> Tag {
@@ -74,19 +81,37 @@ impl Crypto {
                 && self.tag_elsewhere(client, digest) == Some(*tag)
     }
 
-    /// Authenticates as the draft's client.
+    /// Whether what clients make depends on the keys by which members sign.
+    #[must_use]
+    pub fn shares_keys(&self) -> bool {
+        self.means == Means::Macs
+    }
+
+    /// Authenticates as the draft's client, for the group as it begins.
     #[must_use]
     pub fn seal(&self, draft: Draft) -> Envelope {
         self.seal_for(draft, ReplicaSet(u64::MAX))
     }
 
-    /// Authenticates as the draft's client, but if clients use MACs, only these replicas get one
-    /// that is right.
-    ///
-    /// # Panics
-    /// If the client is not of this world.
+    /// The same, but if clients use MACs, only these replicas get one that is right.
     #[must_use]
     pub fn seal_for(&self, draft: Draft, to: ReplicaSet) -> Envelope {
+        let first = (0..self.replicas.len() as u16).map(|id| member_id(ReplicaId(id)).0);
+        self.seal_under(draft, first.collect(), to)
+    }
+
+    /// Authenticates as the draft's client, for the members of an epoch.
+    #[must_use]
+    pub fn seal_in(&self, draft: Draft, membership: &Membership) -> Envelope {
+        let keys: Vec<_> = membership.members.iter().map(|member| member.signing).collect();
+        if self.shares_keys() {
+            let mut known = self.known_keys.lock().unwrap_or_else(PoisonError::into_inner);
+            known.extend(&keys);
+        }
+        self.seal_under(draft, keys, ReplicaSet(u64::MAX))
+    }
+
+    fn seal_under(&self, draft: Draft, keys: Vec<[u8; 32]>, to: ReplicaSet) -> Envelope {
         let secret = self.clients.get(&draft.client).expect("a client of this world");
         let digest = draft.digest();
         match self.means_of(&draft.client) {
@@ -96,12 +121,12 @@ impl Crypto {
             Means::Session => return draft.seal(RequestAuth::Session(tag(secret, HERE, &digest))),
             Means::Macs => {}
         }
-        let entry = |id: u16| {
-            let mut entry = mac(secret, id, &digest);
+        let entry = |(id, key): (u16, &[u8; 32])| {
+            let mut entry = mac(secret, key, &digest);
             entry[0] ^= u8::from(!to.contains(ReplicaId(id)));
             entry
         };
-        let macs: Vec<u8> = (0..self.replicas.len() as u16).flat_map(entry).collect();
+        let macs: Vec<u8> = (0..).zip(&keys).flat_map(entry).collect();
         draft.seal(RequestAuth::Macs(macs.into()))
     }
 
@@ -111,8 +136,19 @@ impl Crypto {
         self.is_signed((ReplicaId(key[0].into()), key), digest, &signed.0)
     }
 
-    /// Whether an envelope convinces this replica.
-    pub(super) fn convinces(&self, me: ReplicaId, envelope: &Envelope) -> bool {
+    /// Whether an envelope would convince anyone who was a member in any epoch.
+    pub(super) fn convinces_anyone(&self, envelope: &Envelope) -> bool {
+        let places = (0..self.replicas.len() as u16).map(ReplicaId);
+        let mut first = places.clone().map(|id| (id, member_id(id).0));
+        let known = self.known_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut later = places.flat_map(|id| known.iter().map(move |key| (id, *key)));
+        first.any(|(id, key)| self.convinces((id, &key), envelope))
+            || later.any(|(id, key)| self.convinces((id, &key), envelope))
+    }
+
+    /// Whether an envelope convinces the replica that has this place in the group and signs by this
+    /// key.
+    pub(super) fn convinces(&self, me: (ReplicaId, &[u8; 32]), envelope: &Envelope) -> bool {
         let Some(secret) = self.clients.get(&envelope.client) else { return false };
         if !proves_possession(envelope, |key, digest, signed| self.is_by(key, digest, signed)) {
             return false;
@@ -125,8 +161,9 @@ impl Crypto {
                 tag(secret, HERE, &envelope.digest) == *said
             }
             (RequestAuth::Macs(macs), Means::Macs) => {
-                let entry = macs.chunks_exact(RequestAuth::MAC_BYTES).nth(usize::from(me.0));
-                entry == Some(&mac(secret, me.0, &envelope.digest)[..])
+                let (ReplicaId(place), key) = me;
+                let entry = macs.chunks_exact(RequestAuth::MAC_BYTES).nth(usize::from(place));
+                entry == Some(&mac(secret, key, &envelope.digest)[..])
             }
             _ => false,
         }

@@ -2,7 +2,6 @@
 
 use super::refreshes::WAYS_MAX;
 use super::{Disturbance, Options, Target};
-use crate::crypto::Means;
 use crate::device::DeviceFault;
 use crate::network::Parts;
 use crate::rng::Rng;
@@ -21,7 +20,7 @@ impl Options {
     pub(super) fn may_change(&self) -> bool {
         let is_slow = self.network.latency_us >= self.timeouts.request_ms * 1_000 / 8;
         let is_other = self.twins().next().is_some() || is_slow || self.heal_at == 0;
-        let is_told_apart = self.means == Means::Macs || self.device != DeviceFault::None;
+        let is_told_apart = self.device != DeviceFault::None;
         let is_kept = self.hearing > 0 || self.late_checkpoints > 0;
         !(is_other || is_told_apart || is_kept || self.f == 0)
     }

@@ -23,7 +23,7 @@ impl World<'_> {
         let replica = &mut self.replicas[index];
         // Who has no counter any more confirms until it notices.
         let confirms = !replica.crashed && !replica.behind && replica.adversary.is_none();
-        if !self.factories.rules.speculative || !confirms {
+        if !confirms || !replica.node.core().rules().speculative {
             return Ok(());
         }
         // It says so to nobody before what makes it confirm a place is on its disk.

@@ -16,7 +16,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::authored;
 use pentarchy_core::ids::{Millis, ReplicaId};
 use pentarchy_core::membership::Membership;
-use pentarchy_core::protocol::{Delay, Status, TimerKey};
+use pentarchy_core::protocol::{Delay, Reject, Status, TimerKey};
 use pentarchy_storage::kept::Job;
 use std::sync::Arc;
 
@@ -294,7 +294,10 @@ impl World<'_> {
         let faulty = self.replicas[index].adversary.is_some();
         match seen {
             Observation::Rejected { from, why } => {
-                let correct = !faulty && self.is_correct(from) && self.is_known(index, from);
+                let correct = !faulty
+                    && self.is_correct(from)
+                    && self.is_known(index, from)
+                    && !self.shares_other_keys(index, from, why);
                 return self.oracle.refused(id, from, correct, why);
             }
             Observation::Reported(evidence) => {
@@ -465,6 +468,17 @@ impl World<'_> {
             }
             Address::Client(index) => usize::from(index) < self.clients.len(),
         }
+    }
+
+    /// Whether a replica may refuse a client's request because members have other keys by now than
+    /// those for which the client made its MACs. The client hears of that, and makes others.
+    fn shares_other_keys(&self, index: usize, address: Address, why: Reject) -> bool {
+        let Address::Client(client) = address else { return false };
+        let number = |members: &Membership| members.stated.as_ref().map_or(0, |it| it.number);
+        let client = self.clients.get(usize::from(client));
+        let has_changed = number(&self.replicas[index].members) > 0
+            || client.is_some_and(|client| client.node.configuration() > 0);
+        why == Reject::BadRequest && self.crypto.shares_keys() && has_changed
     }
 
     /// Whether this is a client, or has a place in the epoch of a replica.

@@ -5,6 +5,7 @@ mod crash;
 mod damage;
 mod deltas;
 mod fills;
+mod golden;
 mod keeper;
 mod kept;
 mod links;

@@ -10,8 +10,8 @@ use super::machines::read_card;
 use args::{Altering, Asked, MembersArgs, MembersCommand, Proposing, ReconfigureArgs};
 use pentarchy::KeyPair;
 use pentarchy::administration::{
-    AdministrationError, Administrator, Alteration, Appointment, CannotAlter, Switch, Terms, alter,
-    appoint, is_made_by, refresh, relocate,
+    AdministrationError, Administrator, Alteration, Appointment, Switch, Terms, alter, appoint,
+    is_made_by, refresh, relocate,
 };
 use pentarchy::config::{ClusterConfig, check_address};
 use pentarchy::generate::administrator_key_name;
@@ -127,7 +127,6 @@ fn propose(
     let (config, _) = cluster(asked.config.as_deref(), &asked.data)?;
     let administrators = administrators(asked)?;
     let shown = show(&administrators)?;
-    check_clients(&shown)?;
     let terms = Terms { expires: Duration::from_secs(60 * expires), counter: config.counter };
     change_group(&administrators, change(&shown, &terms)?, asked)
 }
@@ -192,14 +191,6 @@ fn unwell(error: AdministrationError) -> Failure {
         AdministrationError::NoAdministrator(_) => Failure::Usage(error.to_string()),
         _ => Failure::Unwell(error.to_string()),
     }
-}
-
-/// Whether clients of the group go on when its members sign by other keys.
-fn check_clients(shown: &Shown) -> Outcome {
-    if shown.configuration.can_rekey() {
-        return Ok(());
-    }
-    Err(Failure::Usage(CannotAlter::SharedKeys.to_string()))
 }
 
 /// Each administrator says it, in turn. One that comes too late for that has no part in it. Gives
