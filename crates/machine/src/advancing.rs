@@ -11,6 +11,7 @@ use crate::store::Disk;
 use crate::wedging::Wedging;
 use bytes::Bytes;
 use pentarchy_core::auth::Verifier;
+use pentarchy_core::configuration::RequestMeans;
 use pentarchy_core::epochs::{Admission, Handover, Message, Step};
 use pentarchy_core::erased::{CoreEvent, ReplicaCore};
 use pentarchy_core::ids::{Epoch, MemberId, Millis, ReplicaSet, Slot};
@@ -237,8 +238,7 @@ impl<D: Disk> Machine<'_, D> {
         self.engine.counters.epochs += 1;
         self.engine.authenticator.begin_epoch(&membership).map_err(Halt::Counter)?;
         self.epoch_manager.has_former_keys = true;
-        let requests = |of: &Membership| of.stated.as_ref().map(|stated| stated.requests);
-        if requests(&membership) != requests(self.executor.membership()) {
+        if are_made_anew(&membership, self.executor.membership()) {
             self.admission.strict_from_ms = self.engine.now_ms + FOLLOWING_MS;
         }
         self.roll_back(self.executor.committed(), driver)?;
@@ -318,4 +318,15 @@ impl<D: Disk> Machine<'_, D> {
             self.to_pillars.push((pillar, ToPillar::Epoch(Box::new(next))));
         }
     }
+}
+
+/// Whether clients have to make their requests anew when a group comes from one epoch to the next:
+/// they convince replicas otherwise, or by MACs under keys that they share with other signing keys.
+fn are_made_anew(next: &Membership, before: &Membership) -> bool {
+    let means = |of: &Membership| {
+        let stated = of.stated.as_ref()?;
+        let shared = (stated.requests == RequestMeans::Macs).then_some(stated.number);
+        Some((stated.requests, shared))
+    };
+    means(next) != means(before)
 }

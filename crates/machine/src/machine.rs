@@ -133,10 +133,6 @@ impl<'f, D: Disk> Machine<'f, D> {
         parts.executor.set_tuning(parts.epoch_manager.factory.tuning());
         let base = parts.epoch_manager.epochs.membership().base;
         let replier = parts.executor.service().replier();
-        if replier.is_some() {
-            // Nobody else can tell what this replica makes of a result.
-            parts.limits.whole_result_bytes = usize::MAX;
-        }
         let mut replies = Replies::new(parts.limits, replier);
         replies.set_speculates(rules.speculative);
         Self {

@@ -57,6 +57,11 @@ impl Replies {
         self.speculates = speculates;
     }
 
+    /// Whether this replica tells something else than results.
+    pub const fn makes_own(&self) -> bool {
+        self.replier.is_some() && !self.speculates
+    }
+
     /// What this replica tells a client instead of a result.
     pub fn own(&mut self, client: &ClientId, number: u64, result: Bytes) -> Bytes {
         let replier = self.replier.as_mut().filter(|_| !self.speculates);
@@ -95,7 +100,7 @@ impl Replies {
         let notice = match notice {
             // What the service makes of a result is for who is told it.
             Notice::Reply(Reply { number, outcome: Outcome::Done(result) })
-                if self.replier.is_some() && self.clients.contains_key(id) =>
+                if self.makes_own() && self.clients.contains_key(id) =>
             {
                 let outcome = Outcome::Done(self.own(id, number, result));
                 Notice::Reply(Reply { number, outcome })

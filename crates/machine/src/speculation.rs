@@ -85,7 +85,12 @@ impl<D: Disk> Machine<'_, D> {
     /// How this replica tells results that it has just come by.
     pub(crate) fn telling(&self) -> DesignatedReplier {
         let (me, n) = (self.engine.places.me, self.executor.members());
-        DesignatedReplier { me, n, whole_bytes: self.limits.whole_result_bytes }
+        // Nobody else can tell what this replica makes of a result.
+        let whole_bytes = match self.replies.makes_own() {
+            true => usize::MAX,
+            false => self.limits.whole_result_bytes,
+        };
+        DesignatedReplier { me, n, whole_bytes }
     }
 
     /// What was speculated stands in another view: a client that waits for equal answers of all

@@ -70,6 +70,8 @@ impl Driver for SocketDriver {
     }
     fn hang_up(&mut self, client: &ClientId, why: HangUp) {
         if let Some(token) = self.network.clients.token(client) {
+            // It may have asked how the group has changed, and is wrong because it does not know.
+            self.network.flush_link(token, self.now_ms);
             self.network.close(token, self.now_ms, why.text());
         }
     }

@@ -478,7 +478,8 @@ impl Network {
         self.tokens = tokens;
     }
 
-    fn flush_link(&mut self, token: usize, now_ms: u64) {
+    /// The same of one connection.
+    pub fn flush_link(&mut self, token: usize, now_ms: u64) {
         let Some(link) = self.links.get_mut(token) else { return };
         let (flushed, bytes) = link.flush(now_ms);
         let is_peer = matches!(link.role, Role::Peer(_) | Role::Dialled(_));
