@@ -410,3 +410,31 @@ fn counters_in_processes_of_their_own_keep_their_secret_and_the_group_its_member
     let (said, code) = group.members(&["refresh"]);
     assert!(code == Some(0), "{said}");
 }
+
+/// What a replica that stopped had executed is read by its place in the group as it was then.
+#[test]
+fn what_members_of_a_changed_group_have_is_saved_when_they_have_stopped() {
+    let mut group = Group::start(DEFAULT, &["--durability", "sync"]);
+    let (mut connection, mut count) = (Connection::open(group.port), 0);
+    goes_on(&group, &mut connection, &mut count);
+    let keys = group.prepare("fourth");
+    group.join(3, &keys);
+    let (said, code) = group.members(&["replace", "1", text(&keys.join("card"))]);
+    assert_eq!(code, Some(0), "{said}");
+    group.kill(1);
+    eventually("the new one is level", || {
+        let report = group.report(2);
+        report["phase"] == "normal" && report["behind"] == 0
+    });
+    goes_on(&group, &mut connection, &mut count);
+    for (member, folder) in [(2, group.parts.file("replica-2")), (3, keys)] {
+        group.kill(member);
+        let (data, out) = (folder.join("data"), group.parts.file(&format!("saved-{member}")));
+        let config = group.parts.file("cluster.toml");
+        let save = ["snapshot", "save", "--data", text(&data), "--out", text(&out)];
+        let output = run(&[&save[..], &["--config", text(&config), "--json"]].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let saved: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(saved["has"], "folder", "{saved} {}", stderr(&output));
+    }
+}

@@ -8,7 +8,7 @@
 
 use pentarchy::Service;
 use pentarchy::config::ClusterConfig;
-use pentarchy::data::{DataError, DataFolder};
+use pentarchy::data::{DataError, DataFolder, identity_of};
 use pentarchy::protocols;
 use pentarchy_console::complain;
 use pentarchy_console::failure::{Failure, Outcome};
@@ -17,7 +17,7 @@ use pentarchy_core::auth::{Auth, AuthTag, Checksum, Unchecked};
 use pentarchy_core::counter::{Certificate, Instance, Position, TrustedMac, Ui};
 use pentarchy_core::erased::{CoreEffect, CoreEvent, ReplicaCore};
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{Incarnation, Millis, ReplicaId, Slot};
+use pentarchy_core::ids::{Incarnation, MemberId, Millis, ReplicaId, Slot};
 use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::ports::client::Place;
 use pentarchy_core::ports::replica::{Input, Output, speculation};
@@ -28,7 +28,6 @@ use pentarchy_replica::Storage;
 use pentarchy_storage::backup::Backup;
 use pentarchy_storage::error::StorageError;
 use pentarchy_storage::folder::OsFolder;
-use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{CHAIN, LOG, Past, SNAPSHOTS};
 use std::collections::BTreeMap;
 use std::io;
@@ -73,10 +72,10 @@ pub fn replayed(
     let copy = copy.map_err(cannot)?;
     copy_folder(data, copy.path()).map_err(cannot)?;
     drop(held);
-    let (me, past) = open(copy.path(), config)?;
-    let group = past.membership.group;
-    let incarnation = past.membership.members[usize::from(me.0)].incarnation;
-    let identity = Identity { group, replica: me, incarnation };
+    let (member, past) = open(copy.path(), config)?;
+    let left = || Failure::Unwell("the replica was no member any more when it stopped".to_owned());
+    let me = past.membership.index_of(member).ok_or_else(left)?;
+    let identity = identity_of(past.membership.group, &past.membership.members[usize::from(me.0)]);
     let (snapshot, decided) = execute(me, past, config, service)?;
     Ok(Replayed { backup: Backup { identity, snapshot }, decided })
 }
@@ -96,14 +95,20 @@ fn copy_folder(data: &Path, copy: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What was kept, and whose it is: the files say so, and nothing else has to. If it cannot be
-/// read, the error is the one of the replica that owns it.
-fn open(copy: &Path, config: &ClusterConfig) -> Outcome<(ReplicaId, Past)> {
+/// What was kept, and whose it is: the files say so, and nothing else has to. A member that joined
+/// is none of those with which the group began. If it cannot be read, the error is the one of the
+/// replica that owns it.
+fn open(copy: &Path, config: &ClusterConfig) -> Outcome<(MemberId, Past)> {
+    let folder = || DataFolder::open(copy).map_err(|error| Failure::Usage(error.to_string()));
+    let known = folder()?.known(config).map_err(|error| Failure::Usage(error.to_string()))?;
     let (mut problem, mut of_another) = (None, None);
-    for id in 0..config.replicas.len() as u16 {
-        let folder = DataFolder::open(copy).map_err(|error| Failure::Usage(error.to_string()))?;
-        match folder.take(config, id, copy) {
-            Ok((_, Storage { past: Some(past), .. })) => return Ok((ReplicaId(id), past)),
+    let places = |config: &ClusterConfig| -> Vec<(u16, MemberId)> {
+        (0..).zip(config.membership().members.iter().map(|member| member.id)).collect()
+    };
+    let all = [config, &known].map(|it| places(it).into_iter().map(move |place| (it, place)));
+    for (config, (place, member)) in all.into_iter().flatten() {
+        match folder()?.take(config, place, copy) {
+            Ok((_, Storage { past: Some(past), .. })) => return Ok((member, past)),
             Ok(_) => problem = problem.or(Some("it has no log".to_owned())),
             Err(DataError::Storage { problem: error @ StorageError::Foreign { .. }, .. }) => {
                 of_another = Some(error.to_string());
