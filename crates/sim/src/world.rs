@@ -237,6 +237,8 @@ pub struct World<'a> {
     last_completion: Micros,
     /// How long each request took whose result a client believed.
     took: Vec<Micros>,
+    /// When a replica began with another configuration last.
+    changed_at: Option<Micros>,
     /// Who was left alone in a view last.
     alone: Option<alone::Alone>,
     messages: u64,
@@ -293,6 +295,7 @@ impl<'a> World<'a> {
             healed: false,
             last_completion: 0,
             took: Vec::new(),
+            changed_at: None,
             alone: None,
             messages: 0,
             lies: 0,

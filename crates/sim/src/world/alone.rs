@@ -27,13 +27,15 @@ impl World<'_> {
         }
         let status = self.replicas[index].node.core().status();
         let last = self.alone.map_or(View(0), |alone| alone.view);
-        if status.phase != "normal" || status.view <= last {
+        let is_correct = self.replicas[index].adversary.is_none();
+        if !is_correct || status.phase != "normal" || status.view <= last {
             return;
         }
         let entered = self.correct().filter(|(_, replica)| {
             let other = replica.node.core().status();
             other.phase == "normal" && other.view >= status.view
         });
+        // It is one of them.
         if entered.count() == 1 {
             let until = self.now + lasts;
             self.alone = Some(Alone { index, view: status.view, until });

@@ -23,6 +23,10 @@ use std::sync::Arc;
 /// Syncs that saving a state takes: of two files, and their folder.
 const SYNCS_OF_A_STATE: u64 = 4;
 
+/// A client makes its MACs under members' present keys so long after the last of them has begun
+/// with a configuration, and what it sent before has come by then.
+const FOLLOWS_WITHIN: Micros = 4_000_000;
+
 /// How long a replica does not listen to somebody for whose words it has no room, ...
 const PAUSE: Micros = 20_000;
 
@@ -314,6 +318,9 @@ impl World<'_> {
             Observation::Rewound(_) if self.replicas[index].doubtful => self.on_rewound(index),
             seen => {
                 if let Observation::Began(membership) = &seen {
+                    if membership.configuration != self.replicas[index].members.configuration {
+                        self.changed_at = Some(self.now);
+                    }
                     self.replicas[index].members = membership.clone();
                     let justification = self.replicas[index].node.core().justification();
                     let rules = self.factories.of(membership).rules;
@@ -475,10 +482,11 @@ impl World<'_> {
     fn shares_other_keys(&self, index: usize, address: Address, why: Reject) -> bool {
         let Address::Client(client) = address else { return false };
         let number = |members: &Membership| members.stated.as_ref().map_or(0, |it| it.number);
-        let client = self.clients.get(usize::from(client));
-        let has_changed = number(&self.replicas[index].members) > 0
-            || client.is_some_and(|client| client.node.configuration() > 0);
-        why == Reject::BadRequest && self.crypto.shares_keys() && has_changed
+        let known = self.clients.get(usize::from(client)).map(|it| it.node.configuration());
+        let late = FOLLOWS_WITHIN + 1_000 * self.options.workload.follow_late_ms;
+        let may_differ = known != Some(number(&self.replicas[index].members))
+            || self.changed_at.is_some_and(|at| self.now < at + late);
+        why == Reject::BadRequest && self.crypto.shares_keys() && may_differ
     }
 
     /// Whether this is a client, or has a place in the epoch of a replica.
