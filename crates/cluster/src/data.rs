@@ -73,7 +73,9 @@ pub enum DataError {
     /// A state is to be put where something was before.
     #[error(
         "data folder {}: this replica has been started before, or its keys have no device that is \
-         unused. Restore into an empty folder, with keys that `pentarchy init` has just made",
+         unused. Restore into an empty folder, with keys that `pentarchy init` or `pentarchy \
+         members prepare` has just made. Where others have begun with the state, this replica \
+         fetches it from them when it is started",
         .0.display()
     )]
     Used(PathBuf),

@@ -14,7 +14,7 @@ use pentarchy_core::ids::{Epoch, MemberId, Millis, ReplicaId};
 use pentarchy_core::membership::{Base, Life};
 use pentarchy_core::snapshot::Snapshot;
 use pentarchy_core::wire::Malformed;
-use pentarchy_crypto::keys::KeyPair;
+use pentarchy_crypto::keys::{KeyPair, is_signed_by};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ pub enum CannotRescue {
     #[error(
         "the state is of configuration {state} of its group, and the files describe configuration \
          {known} of theirs. If it is the same group, write cluster.chain anew from the folder of \
-         the replica that had the state: pentarchy config export --data"
+         the replica that had the state: pentarchy config export --data. If it is and the group \
+         was just about to change, take an older state: pentarchy snapshot save --last-checkpoint"
     )]
     OtherConfiguration {
         /// The number of the state's.
@@ -46,6 +47,18 @@ pub enum CannotRescue {
     /// Nobody knows what its device has certified.
     #[error("the machine at {0} was a member before: prepare its keys anew")]
     Former(String),
+    /// It says two things, or is not for the group as the files describe it.
+    #[error(
+        "that does not say how configuration {0} of this group ended: take cluster.toml and \
+         cluster.chain as whoever wrote it had them, and the file as it was written"
+    )]
+    OtherLink(u64),
+    /// Somebody has signed something else, or altered the file.
+    #[error("the signature of administrator {0} is none of what the file says")]
+    BadSignature(u16),
+    /// It goes on from something else.
+    #[error("the group would go on from another state than the one that was given")]
+    OtherState,
     /// Somebody else's key.
     #[error("this key is no administrator's of the group")]
     NoAdministrator,
@@ -87,7 +100,8 @@ pub fn rescue(
         proposed: Vec::new(),
     };
     let wanted = Alteration { joins: cards, leaves: &leaves, f, ..Alteration::default() };
-    let next = altered(&shown, &wanted, &Terms::new(Duration::ZERO))?.next;
+    let terms = Terms { counter: config.counter, ..Terms::new(Duration::ZERO) };
+    let next = altered(&shown, &wanted, &terms)?.next;
     let life = |card: &Card| Life { incarnation: card.device, ..Life::default() };
     let lives = cards.iter().map(life).collect();
     let epoch = Epoch(epoch.0.saturating_add(EPOCHS_LATER));
@@ -106,11 +120,50 @@ fn group_of(state: &Snapshot) -> Result<(Epoch, Configuration), CannotRescue> {
     read.map_err(|_| CannotRescue::NoState)
 }
 
+/// Whether what others may have signed is how the last configuration of this group ended, and says
+/// one thing.
+///
+/// # Errors
+/// [`CannotRescue::OtherLink`] and [`CannotRescue::BadSignature`]
+pub fn check(config: &ClusterConfig, link: &Proof) -> Result<(), CannotRescue> {
+    let (current, membership) = (config.configuration(), config.membership());
+    let next = link.next.as_deref().filter(|next| {
+        next.number == current.number + 1
+            && next.group == current.group
+            && link.handover.next == Some(next.digest())
+            && link.handover.lives.len() == next.members.len()
+            && next.check().is_ok()
+    });
+    let fits = link.by == Witnesses::Administrators && link.handover.epoch >= membership.epoch;
+    if next.is_none() || !fits {
+        return Err(CannotRescue::OtherLink(current.number));
+    }
+    let statement = link.handover.rescue(&membership);
+    let bad = link.signatures.iter().find(|(place, signature)| {
+        let key = config.administrators.keys.get(usize::from(place.0));
+        key.is_none_or(|key| !is_signed_by(key, &statement, &signature.0))
+    });
+    bad.map_or(Ok(()), |(place, _)| Err(CannotRescue::BadSignature(place.0 + 1)))
+}
+
+/// Whether the group would go on from this state.
+///
+/// # Errors
+/// [`CannotRescue`]
+pub fn compare(link: &Proof, state: &Snapshot) -> Result<(), CannotRescue> {
+    let next = link.next.as_ref().ok_or(CannotRescue::NoState)?;
+    let begins = Arc::new(next.after(&link.handover));
+    let adopted = Executor::adopted(state, begins).map_err(|_| CannotRescue::NoState)?;
+    let is_it = link.handover.base == Base { slot: adopted.slot, state: adopted.digest };
+    is_it.then_some(()).ok_or(CannotRescue::OtherState)
+}
+
 /// An administrator signs it.
 ///
 /// # Errors
-/// [`CannotRescue::NoAdministrator`]
+/// [`CannotRescue::NoAdministrator`], and as [`check`]
 pub fn sign(config: &ClusterConfig, link: &mut Proof, keys: &KeyPair) -> Result<(), CannotRescue> {
+    check(config, link)?;
     let mut known = config.administrators.keys.iter();
     let place = known.position(|key| *key == keys.public());
     let place = ReplicaId(place.ok_or(CannotRescue::NoAdministrator)? as u16);
@@ -200,6 +253,7 @@ mod tests {
         let base = led.rescued_from().expect("that is how it began");
         let adopted = Executor::adopted(&state, Arc::new(led.membership())).expect("a state");
         assert_eq!((base.slot, base.state), (Slot(0), adopted.digest));
+        compare(&link, &state).expect("that is the state");
         // What they signed is that and nothing else.
         let mut other = link.clone();
         other.handover.base.state = Digest([1; 32]);
@@ -213,6 +267,28 @@ mod tests {
         assert_eq!(led.follow(std::slice::from_ref(&link)).as_ref(), Ok(&led));
         let again = rescue(&led, &state, &cards, None);
         assert!(matches!(again, Err(CannotRescue::OtherConfiguration { state: 0, known: 1 })));
+    }
+
+    /// One administrator shows another one something else than what would be signed.
+    #[test]
+    fn nobody_signs_what_says_two_things_or_is_of_another_time() {
+        let NewCluster { config, administrator_keys: keys, .. } = group();
+        let state = state(&config);
+        let shown = rescue(&config, &state, &cards(3), None).expect("three machines");
+        let meant = rescue(&config, &state, &cards(3), None).expect("three others");
+        let mut mixed = Proof { handover: meant.handover.clone(), ..shown.clone() };
+        let refused = |link: &mut Proof, of: &ClusterConfig| sign(of, link, &keys[0]).unwrap_err();
+        assert!(matches!(refused(&mut mixed, &config), CannotRescue::OtherLink(0)));
+        let mut signed = shown.clone();
+        sign(&config, &mut signed, &keys[1]).expect("an administrator");
+        let mut altered = Proof { signatures: signed.signatures.clone(), ..meant };
+        assert!(matches!(refused(&mut altered, &config), CannotRescue::BadSignature(2)));
+        sign(&config, &mut signed, &keys[0]).expect("an administrator");
+        let led = config.follow(std::slice::from_ref(&signed)).expect("two signed");
+        assert!(matches!(refused(&mut signed, &led), CannotRescue::OtherLink(1)));
+        let mut other = signed.clone();
+        other.handover.base.state = Digest([1; 32]);
+        assert!(matches!(compare(&other, &state), Err(CannotRescue::OtherState)));
     }
 
     #[test]

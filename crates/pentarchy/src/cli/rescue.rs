@@ -123,8 +123,8 @@ fn said(path: &Path, slot: u64, decided: u64) -> String {
     };
     format!(
         "saved all that this replica has executed in {}. It MAY LACK ACKNOWLEDGED WRITES: \
-         operations that only the lost replicas executed are missing.{speculated} Start a new \
-         group from this file",
+         operations that only the lost replicas executed are missing.{speculated} Have the group \
+         go on from this file: pentarchy members rescue",
         path.display()
     )
 }

@@ -104,11 +104,16 @@ fn goes_on_from_one_survivor(protocol: &Descriptor, options: &[&str], proves_all
     }
     let asked = [&["members", "rescue", text(&newer)], &cards[..]].concat();
     let first = said(&[&asked[..], &of(0)].concat(), 0);
-    assert!(first.contains("1 more administrators have to sign"), "{first}");
+    assert!(first.contains("signatures that it lacks: 1"), "{first}");
     let unsigned = said(&["config", "check", "--config", text(&config)], 0);
     assert!(unsigned.contains("configuration 0"), "{unsigned}");
     let partly = parts.file("cluster.rescue");
-    let sign = ["members", "rescue", "--sign", text(&partly), "--json"];
+    let show = ["members", "rescue", "--sign", text(&partly), "--config", text(&config)];
+    assert!(said(&show, 0).contains("Nothing is signed"));
+    let sign = |state| ["members", "rescue", "--sign", text(&partly), text(state), "--json"];
+    let refusal = said(&[&sign(&saved)[..], &of(2)].concat(), 2);
+    assert!(refusal.contains("from another state than the one that was given"), "{refusal}");
+    let sign = sign(&newer);
     let second: Value = serde_json::from_str(&said(&[&sign[..], &of(2)].concat(), 0)).unwrap();
     assert_eq!((&second["configuration"], &second["lacks"]), (&1.into(), &0.into()));
 

@@ -135,7 +135,8 @@ pub enum MembersCommand {
     #[command(after_help = "Examples:\n  \
         pentarchy members rescue saved.backup --card a.card --card b.card --card c.card \
         --config cluster.toml --admin-key a.key\n  \
-        pentarchy members rescue --sign cluster.rescue --config cluster.toml --admin-key b.key\n\n\
+        pentarchy members rescue --sign cluster.rescue saved.backup --config cluster.toml \
+        --admin-key b.key\n\n\
         For a group of which more than f members lost their memory, so that it never goes on by\n\
         itself. Save what each survivor has, stop all of them, and take the file with the highest\n\
         slot. What was acknowledged behind it is lost. Prepare new keys for all machines, also \
@@ -151,23 +152,24 @@ pub enum MembersCommand {
 /// `members rescue`.
 #[derive(Args)]
 pub struct Rescuing {
-    /// The saved state: a backup, or the data folder of a stopped replica
-    #[arg(value_name = "STATE", required_unless_present = "sign", requires = "card")]
+    /// The saved state: a backup, or the data folder of a stopped replica. With --sign, it is
+    /// compared
+    #[arg(value_name = "STATE", required_unless_present = "sign")]
     pub state: Option<PathBuf>,
     /// The file of the card of a machine that is to be a member; as many as there are to be
-    #[arg(long, value_name = "CARD")]
+    #[arg(long, value_name = "CARD", required_unless_present = "sign", conflicts_with = "sign")]
     pub card: Vec<PathBuf>,
     /// How many of them may be faulty; as many as before, if left out
     #[arg(long, value_name = "N", conflicts_with = "sign")]
     pub f: Option<u16>,
-    /// Sign what another administrator's `rescue` has written
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["state", "card"])]
+    /// Sign what another administrator's `rescue` has written; without a key, show it
+    #[arg(long, value_name = "FILE")]
     pub sign: Option<PathBuf>,
     /// The cluster's public configuration; cluster.chain beside it tells what has become of it
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
     /// The key of an administrator; several may be given
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE", required_unless_present = "sign")]
     pub admin_key: Vec<PathBuf>,
     /// Print JSON
     #[arg(long)]

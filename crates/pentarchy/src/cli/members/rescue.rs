@@ -10,17 +10,21 @@ use pentarchy::chain_file;
 use pentarchy::config::ClusterConfig;
 use pentarchy::following::Follower;
 use pentarchy::rescue;
+use pentarchy_console::complain;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::progress::spinner;
 use pentarchy_console::say;
 use pentarchy_core::epochs::{Proof, Witnesses};
-use pentarchy_core::ids::ReplicaId;
 use serde_json::json;
+use std::net::ToSocketAddrs as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long the group's replicas have to show that they run.
 const LISTEN: Duration = Duration::from_secs(3);
+
+/// Where nobody answers: for a machine whose name is gone.
+const NOBODY: &str = "127.0.0.1:9";
 
 /// Runs the command.
 pub fn run(args: &Rescuing) -> Outcome {
@@ -28,13 +32,19 @@ pub fn run(args: &Rescuing) -> Outcome {
     let keys = args.admin_key.iter().map(|path| KeyPair::load(path));
     let keys = keys.collect::<Result<Vec<_>, _>>();
     let keys = keys.map_err(|error| Failure::Usage(error.to_string()))?;
+    let usage = |error: rescue::CannotRescue| Failure::Usage(error.to_string());
     let mut link = match &args.sign {
-        Some(path) => unfinished(path)?,
+        Some(path) => unfinished(args, path)?,
         None => begin(args, &config)?,
     };
-    check_silence(&config, &keys[0])?;
+    rescue::check(&config, &link).map_err(usage)?;
+    let Some(first) = keys.first() else {
+        say(&format!("{}\n\nNothing is signed: give --admin-key to sign this.", said(&link)));
+        return Ok(());
+    };
+    check_silence(&config, first)?;
     for key in &keys {
-        rescue::sign(&config, &mut link, key).map_err(|error| Failure::Usage(error.to_string()))?;
+        rescue::sign(&config, &mut link, key).map_err(usage)?;
     }
     let lacks = rescue::lacks(&config, &link);
     let written = if lacks > 0 {
@@ -42,9 +52,8 @@ pub fn run(args: &Rescuing) -> Outcome {
         chain_file::write(&path, std::slice::from_ref(&link))?;
         path
     } else {
-        let led = config.follow(std::slice::from_ref(&link)).map_err(|_| {
-            Failure::Usage("one of the signatures is none, or of something else".to_owned())
-        })?;
+        let led = config.follow(std::slice::from_ref(&link));
+        let led = led.map_err(|error| Failure::Internal(error.to_string()))?;
         let path = chain_file::beside(&args.config);
         led.write_chain(&path)?;
         path
@@ -62,10 +71,17 @@ fn begin(args: &Rescuing, config: &ClusterConfig) -> Outcome<Proof> {
         .map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// What another administrator has signed.
-fn unfinished(path: &Path) -> Outcome<Proof> {
-    match &mut *chain_file::read(path)? {
-        [link] if link.by == Witnesses::Administrators => Ok(link.clone()),
+/// What another administrator has signed, from the same state if one is given.
+fn unfinished(args: &Rescuing, path: &Path) -> Outcome<Proof> {
+    let links = chain_file::read(path)?;
+    match &links[..] {
+        [link] if link.by == Witnesses::Administrators => {
+            if let Some(state) = &args.state {
+                let compared = rescue::compare(link, &load(state)?.snapshot);
+                compared.map_err(|error| Failure::Usage(error.to_string()))?;
+            }
+            Ok(link.clone())
+        }
         _ => Err(Failure::Usage(format!(
             "{}: that is not what another administrator's `members rescue` has written",
             path.display()
@@ -76,13 +92,26 @@ fn unfinished(path: &Path) -> Outcome<Proof> {
 /// No replica of the group may run: it may go on by itself, and others would go on without it.
 fn check_silence(config: &ClusterConfig, key: &KeyPair) -> Outcome {
     let failed = |error: pentarchy::node::StartError| Failure::Usage(error.to_string());
-    let mut follower = Follower::new(config.clone(), key.clone()).map_err(failed)?;
+    let mut reachable = config.clone();
+    for replica in &mut reachable.replicas {
+        if let Err(error) = replica.address.to_socket_addrs() {
+            complain(&format!("{}: {error}; it is taken for gone", replica.address));
+            NOBODY.clone_into(&mut replica.address);
+        }
+    }
+    let mut follower = Follower::new(reachable, key.clone()).map_err(failed)?;
     let (begun, spinner) = (Instant::now(), spinner());
     spinner.set_message("listens whether a replica of the group still runs");
     while begun.elapsed() < LISTEN {
         let said = follower.ask(|_| true).map_err(failed)?;
-        let has_gone_on = follower.config().number() > config.number();
-        if let Some(running) = said.keys().next().copied().or(has_gone_on.then_some(ReplicaId(0))) {
+        let number = follower.config().number();
+        if number > config.number() {
+            return Err(Failure::Unwell(format!(
+                "the group still runs: it is in configuration {number}, of which cluster.chain \
+                 does not tell yet. See `pentarchy status`"
+            )));
+        }
+        if let Some(running) = said.keys().next() {
             let address = &config.replicas[usize::from(running.0)].address;
             return Err(Failure::Unwell(format!(
                 "the group still runs: the replica at {address} answers. If the group is lost, \
@@ -96,10 +125,26 @@ fn check_silence(config: &ClusterConfig, key: &KeyPair) -> Outcome {
     Ok(())
 }
 
-fn report(args: &Rescuing, link: &Proof, (lacks, written): (usize, &PathBuf)) {
+/// How the group would go on, for who is to sign it.
+fn said(link: &Proof) -> String {
     let next = link.next.as_ref().expect("administrators name one");
     let (slot, state) = (link.handover.base.slot.0, hex::encode(link.handover.base.state.0));
+    format!(
+        "configuration {}, {} with f = {}, goes on from slot {slot}, with the state {state}\n\
+         digest {}\n\n{}\n\
+         Whatever was acknowledged behind that slot, and is not in the saved state, is lost.",
+        next.number,
+        next.protocol,
+        next.f,
+        hex::encode(next.digest().0),
+        table_of(next)
+    )
+}
+
+fn report(args: &Rescuing, link: &Proof, (lacks, written): (usize, &PathBuf)) {
+    let next = link.next.as_ref().expect("administrators name one");
     if args.json {
+        let (slot, state) = (link.handover.base.slot.0, hex::encode(link.handover.base.state.0));
         let digest = hex::encode(next.digest().0);
         let it = json!({
             "configuration": next.number, "digest": digest, "slot": slot, "state": state,
@@ -109,17 +154,13 @@ fn report(args: &Rescuing, link: &Proof, (lacks, written): (usize, &PathBuf)) {
         return;
     }
     let (config, written) = (args.config.display(), written.display());
-    let head = format!(
-        "configuration {} goes on from slot {slot}, with the state {state}\n\n{}\n\
-         Whatever was acknowledged behind that slot, and is not in the file, is lost.\n",
-        next.number,
-        table_of(next)
-    );
+    let head = said(link) + "\n";
     say(&if lacks > 0 {
         format!(
-            "{head}\nwrote {written}: {lacks} more administrators have to sign. Bring it to each, \
-             with {config}:\n  pentarchy members rescue --sign {written} --config {config} \
-             --admin-key KEY"
+            "{head}\nwrote {written}: signatures that it lacks: {lacks}. Bring it to other \
+             administrators, with the saved state, {config} and cluster.chain if there is one. \
+             They compare the state and the cards, and run\n  \
+             pentarchy members rescue --sign {written} STATE --config {config} --admin-key KEY"
         )
     } else {
         format!(
