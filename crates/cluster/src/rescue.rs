@@ -1,6 +1,6 @@
 //! How a group goes on that cannot by itself, because more than `f` of its members lost their
-//! memory: on new machines, from a state that somebody saved, by the word of its administrators
-//! (`docs/decisions/0012-a-lost-group-goes-on-by-its-administrators-word.md`).
+//! memory: its administrators sign from which saved state, and on which new machines
+//! (`docs/decisions/0012-administrators-sign-how-a-lost-group-goes-on.md`).
 
 use crate::administration::{Alteration, CannotAlter, Terms, altered};
 use crate::card::Card;
@@ -67,8 +67,8 @@ pub enum CannotRescue {
     Ungoverned,
 }
 
-/// How a group goes on, to be signed: as these machines, from this state. What it has replaces
-/// whatever other replicas may have executed after it.
+/// Says how the group goes on, for administrators to sign: as these machines, from this state. The
+/// state replaces whatever other replicas have executed after it.
 ///
 /// # Errors
 /// [`CannotRescue`]
@@ -106,11 +106,16 @@ pub fn rescue(
     let lives = cards.iter().map(life).collect();
     let epoch = Epoch(epoch.0.saturating_add(EPOCHS_LATER));
     let mut handover = Handover { epoch, base: Base::default(), lives, next: Some(next.digest()) };
-    let begins = Arc::new(next.after(&handover));
-    let begins_with = Executor::adopted(state, begins).map_err(|_| CannotRescue::NoState)?;
-    handover.base = Base { slot: begins_with.slot, state: begins_with.digest };
+    handover.base = base(state, &next, &handover)?;
     let (next, by) = (Some(Arc::new(next)), Witnesses::Administrators);
     Ok(Proof { handover, next, by, signatures: Vec::new() })
+}
+
+/// With what a configuration begins that adopts this state when the epoch ends so.
+fn base(state: &Snapshot, next: &Configuration, handover: &Handover) -> Result<Base, CannotRescue> {
+    let adopted = Executor::adopted(state, Arc::new(next.after(handover)));
+    let adopted = adopted.map_err(|_| CannotRescue::NoState)?;
+    Ok(Base { slot: adopted.slot, state: adopted.digest })
 }
 
 /// Of which epoch and configuration a state is.
@@ -126,17 +131,11 @@ fn group_of(state: &Snapshot) -> Result<(Epoch, Configuration), CannotRescue> {
 /// # Errors
 /// [`CannotRescue::OtherLink`] and [`CannotRescue::BadSignature`]
 pub fn check(config: &ClusterConfig, link: &Proof) -> Result<(), CannotRescue> {
-    let (current, membership) = (config.configuration(), config.membership());
-    let next = link.next.as_deref().filter(|next| {
-        next.number == current.number + 1
-            && next.group == current.group
-            && link.handover.next == Some(next.digest())
-            && link.handover.lives.len() == next.members.len()
-            && next.check().is_ok()
-    });
-    let fits = link.by == Witnesses::Administrators && link.handover.epoch >= membership.epoch;
-    if next.is_none() || !fits {
-        return Err(CannotRescue::OtherLink(current.number));
+    let membership = config.membership();
+    let is_link = link.by == Witnesses::Administrators && link.next.is_some();
+    let is_next = link.handover.epoch >= membership.epoch && link.names_a_life_each(&membership);
+    if !(is_link && is_next) {
+        return Err(CannotRescue::OtherLink(config.number()));
     }
     let statement = link.handover.rescue(&membership);
     let bad = link.signatures.iter().find(|(place, signature)| {
@@ -152,9 +151,7 @@ pub fn check(config: &ClusterConfig, link: &Proof) -> Result<(), CannotRescue> {
 /// [`CannotRescue`]
 pub fn compare(link: &Proof, state: &Snapshot) -> Result<(), CannotRescue> {
     let next = link.next.as_ref().ok_or(CannotRescue::NoState)?;
-    let begins = Arc::new(next.after(&link.handover));
-    let adopted = Executor::adopted(state, begins).map_err(|_| CannotRescue::NoState)?;
-    let is_it = link.handover.base == Base { slot: adopted.slot, state: adopted.digest };
+    let is_it = base(state, next, &link.handover)? == link.handover.base;
     is_it.then_some(()).ok_or(CannotRescue::OtherState)
 }
 
@@ -254,7 +251,7 @@ mod tests {
         let adopted = Executor::adopted(&state, Arc::new(led.membership())).expect("a state");
         assert_eq!((base.slot, base.state), (Slot(0), adopted.digest));
         compare(&link, &state).expect("that is the state");
-        // What they signed is that and nothing else.
+        // The administrators have signed that, and nothing else.
         let mut other = link.clone();
         other.handover.base.state = Digest([1; 32]);
         assert!(config.follow(&[other]).is_err());

@@ -64,8 +64,10 @@ impl Replies {
 
     /// What this replica tells a client instead of a result.
     pub fn own(&mut self, client: &ClientId, number: u64, result: Bytes) -> Bytes {
-        let replier = self.replier.as_mut().filter(|_| !self.speculates);
-        let Some(replier) = replier else { return result };
+        if !self.makes_own() {
+            return result;
+        }
+        let Some(replier) = &mut self.replier else { return result };
         let own = replier.reply(client, number, &result);
         if own.len() > RESULT_BYTES_MAX { result } else { own }
     }

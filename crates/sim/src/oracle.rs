@@ -297,9 +297,10 @@ impl Oracle {
     ) -> Verdict {
         match seen {
             Observation::Executed { slot, batch } => {
-                self.speculation.executed(batch);
                 self.justified.finalized(replica, *slot, batch.digest)?;
-                self.executed(replica, *slot, batch, now, audit)?;
+                if self.executed(replica, *slot, batch, now, audit)? {
+                    self.speculation.executed(batch);
+                }
             }
             Observation::Speculated { slot, batch, history, ran, told } => {
                 audit.note(slot.0, 34, u64::from(replica.0), &batch.digest.0);
@@ -327,7 +328,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// A batch that is final was executed.
+    /// A replica executed a batch that is final. Whether it is the first one that did.
     fn executed(
         &mut self,
         replica: ReplicaId,
@@ -335,15 +336,16 @@ impl Oracle {
         batch: &Batch,
         now: Micros,
         audit: &mut Audit,
-    ) -> Verdict {
+    ) -> Result<bool, Broken> {
         audit.note(slot.0, 30, u64::from(replica.0), &batch.digest.0);
         self.handover.executed(replica, slot, batch)?;
         self.configurations.executed(slot, batch);
         self.agreed_time.executed(now, replica, slot, batch.time)?;
-        if self.agreement.executed(replica, slot, batch.digest)? {
+        let is_first = self.agreement.executed(replica, slot, batch.digest)?;
+        if is_first {
             self.validity.executed(slot, batch)?;
         }
-        Ok(())
+        Ok(is_first)
     }
 
     /// A correct replica confirms a place, or would if a client asked.

@@ -126,7 +126,7 @@ pub enum Witnesses {
     /// As many administrators as change the configuration. Of a group that cannot go on by itself
     /// they say with which state another configuration begins. That has what they found, and
     /// perhaps not all that was acknowledged
-    /// (`docs/decisions/0012-a-lost-group-goes-on-by-its-administrators-word.md`).
+    /// (`docs/decisions/0012-administrators-sign-how-a-lost-group-goes-on.md`).
     Administrators,
 }
 
@@ -196,7 +196,8 @@ impl Proof {
 
     /// Whether there is a life for each member of what follows. If that is another configuration,
     /// whether it is the next one, and one that a group can have.
-    pub(super) fn names_a_life_each(&self, membership: &Membership) -> bool {
+    #[must_use]
+    pub fn names_a_life_each(&self, membership: &Membership) -> bool {
         let lives = self.handover.lives.len();
         match (&self.handover.next, &self.next, &membership.stated) {
             (None, None, _) => lives == membership.n(),

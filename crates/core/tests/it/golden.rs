@@ -1,5 +1,5 @@
-//! What goes over a wire, under a signature or into a state, byte for byte: a fixed sample of each
-//! value, and its golden bytes in `tests/golden/wire.txt`, one line `NAME HEX` each. Whoever
+//! The bytes that replicas and clients send, sign and keep in states: a fixed sample of each value,
+//! and its golden bytes in `tests/golden/wire.txt`, one line `NAME HEX` each. Whoever
 //! changes a format by accident fails here. Whoever does it on purpose has `UPDATE=1` write the
 //! file anew, and reviews that as a diff.
 
@@ -64,7 +64,7 @@ fn lines(text: &str) -> Result<BTreeMap<&str, Bytes>, String> {
     Ok(lines)
 }
 
-/// What is not as the file says, each with the name of a sample.
+/// Names each sample that program and file encode in other bytes.
 fn problems(text: &str, samples: &[Sample]) -> Vec<String> {
     let mut golden = match lines(text) {
         Ok(golden) => golden,

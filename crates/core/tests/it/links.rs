@@ -400,7 +400,7 @@ fn one_message_shows_how_one_configuration_ended() {
     assert_eq!(shown(&mut guide, 0, 0), guide.links()[..1], "the rest is signed by others");
 }
 
-/// A group with three administrators, of whom two have to agree.
+/// Three administrators govern this group, and two of them have to agree.
 fn governed() -> Membership {
     let keys = (0..3).map(|id| [150 + id; 32]).collect();
     let administrators = Administrators::by_majority(keys);

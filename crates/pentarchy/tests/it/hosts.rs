@@ -1,7 +1,7 @@
 //! A cluster over several hosts, as `init` makes it, with all hosts on this machine.
 
 use crate::resp::Connection;
-use crate::support::{eventually, free_port, pentarchy, run, stderr, stdout, text};
+use crate::support::{end, eventually, free_port, pentarchy, run, stderr, stdout, text};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -14,10 +14,7 @@ pub struct Parts {
 
 impl Drop for Parts {
     fn drop(&mut self) {
-        for child in &mut self.children {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.children.iter_mut().for_each(end);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::hosts::Parts;
 use crate::resp::Connection;
-use crate::support::{eventually, free_port, pentarchy, run, stderr, stdout, text};
+use crate::support::{end, eventually, free_port, pentarchy, run, stderr, stdout, text};
 use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -21,11 +21,6 @@ impl Drop for Group {
     fn drop(&mut self) {
         self.replicas.iter_mut().flatten().for_each(end);
     }
-}
-
-fn end(child: &mut Child) {
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 impl Group {
@@ -411,7 +406,7 @@ fn counters_in_processes_of_their_own_keep_their_secret_and_the_group_its_member
     assert!(code == Some(0), "{said}");
 }
 
-/// What a replica that stopped had executed is read by its place in the group as it was then.
+/// `snapshot save` finds the place that a stopped replica had in the group when it stopped.
 #[test]
 fn what_members_of_a_changed_group_have_is_saved_when_they_have_stopped() {
     let mut group = Group::start(DEFAULT, &["--durability", "sync"]);

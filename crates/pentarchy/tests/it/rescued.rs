@@ -1,8 +1,8 @@
-//! A group that was lost goes on elsewhere, by the word of its administrators.
+//! Administrators have a lost group go on elsewhere.
 
 use crate::hosts::Parts;
 use crate::resp::Connection;
-use crate::support::{eventually, free_port, pentarchy, run, stderr, stdout, text};
+use crate::support::{end, eventually, free_port, pentarchy, run, stderr, stdout, text};
 use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,6 @@ fn gateway(parts: &mut Parts) -> Connection {
     let address = ("127.0.0.1", port);
     eventually("the gateway listens", || std::net::TcpStream::connect(address).is_ok());
     Connection::open(port)
-}
-
-fn end(child: &mut Child) {
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 /// What a command prints, which is to end like that.

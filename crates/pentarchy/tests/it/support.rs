@@ -4,7 +4,7 @@ use pentarchy_io::ports::{OF_TESTS, Taken};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -36,6 +36,12 @@ pub fn stderr(output: &Output) -> String {
 /// A path as an argument.
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("temporary folders have plain names")
+}
+
+/// Kills a process, and waits until it has ended.
+pub fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// A port that is this process's, and that it gives to nobody else.

@@ -114,7 +114,7 @@ fn resumed(protocol: &Descriptor, log: &[Bytes]) -> Vec<String> {
     [format!("resumes {} in {view}, {committed}", status.phase)].into_iter().chain(says).collect()
 }
 
-/// What is not as the file says.
+/// Names each line that this program reads or writes otherwise.
 fn problems(protocol: &'static Descriptor, text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let problem = |line: &str| {

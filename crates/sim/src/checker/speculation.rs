@@ -7,7 +7,6 @@ use pentarchy_core::batch::Batch;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, ReplicaId, Slot};
 use pentarchy_core::ports::client::{Outcome, Reply};
-use pentarchy_core::request::Envelope;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -62,11 +61,10 @@ impl Speculation {
 
     /// A batch was executed that replicas had agreed on before.
     pub fn executed(&mut self, batch: &Batch) {
-        let envelopes = batch.envelopes.iter();
-        let places = |it: &Arc<Envelope>| -> Vec<_> {
-            it.requests.iter().map(|request| (it.client, request.number)).collect()
-        };
-        self.agreed.extend(envelopes.flat_map(places));
+        for envelope in &batch.envelopes {
+            let numbers = envelope.requests.iter().map(|request| request.number);
+            self.agreed.extend(numbers.map(|number| (envelope.client, number)));
+        }
     }
 
     /// It took back what came behind a slot.

@@ -78,7 +78,7 @@ fn state_of(own: &Bytes, (sections, slot): (u32, Slot)) -> Result<Snapshot, Malf
     Ok(Snapshot::new(slot, Tree::new(sections).changed(&changes, slot)))
 }
 
-/// What is told of the client of the samples.
+/// What a replica tells the client of the samples.
 fn told(executor: &Executor) -> ToClient {
     executor.events(&draft(None).client, 0)
 }
@@ -92,7 +92,7 @@ fn sample(name: &str, executor: &mut Executor) -> Sample {
     Sample::read_by(format!("state.{name}"), own(state), move |bytes| {
         let Ok(state) = state_of(bytes, shape) else { return false };
         let mut fresh = self::executor(membership.clone());
-        // What is read is written again, and is the same state.
+        // An executor that reads these bytes has the same state, and writes them again.
         fresh.install(state).is_ok()
             && (fresh.checkpoint(), self::told(&fresh)) == (digest, told.clone())
     })

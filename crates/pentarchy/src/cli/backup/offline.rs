@@ -95,9 +95,9 @@ fn copy_folder(data: &Path, copy: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What was kept, and whose it is: the files say so, and nothing else has to. A member that joined
-/// is none of those with which the group began. If it cannot be read, the error is the one of the
-/// replica that owns it.
+/// What a replica kept, and which member it is: its files say so, and nothing else has to. A member
+/// that joined is none of those with which the group began. If nobody can read the files, the error
+/// is that of the replica that owns them.
 fn open(copy: &Path, config: &ClusterConfig) -> Outcome<(MemberId, Past)> {
     let folder = || DataFolder::open(copy).map_err(|error| Failure::Usage(error.to_string()));
     let known = folder()?.known(config).map_err(|error| Failure::Usage(error.to_string()))?;

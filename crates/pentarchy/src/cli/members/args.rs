@@ -139,9 +139,9 @@ pub enum MembersCommand {
         --admin-key b.key\n\n\
         For a group of which more than f members lost their memory, so that it never goes on by\n\
         itself. Save what each survivor has, stop all of them, and take the file with the highest\n\
-        slot. What was acknowledged behind it is lost. Prepare new keys for all machines, also \
-        for\nthose that survived. It is refused while a replica of the group runs. Whether \
-        stopped ones\ncould go on when they are started, nobody can see: look first.\n\
+        slot. The group loses what replicas acknowledged behind it. Prepare new keys for all\n\
+        machines, also for those that survived. The command refuses while a replica of the group\n\
+        runs. It cannot see whether stopped replicas could go on if you started them: look first.\n\
         Exit code 1 if a replica runs.")]
     Rescue(Rescuing),
     /// Take back whatever is proposed or pending

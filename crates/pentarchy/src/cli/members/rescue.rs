@@ -34,10 +34,13 @@ pub fn run(args: &Rescuing) -> Outcome {
     let keys = keys.map_err(|error| Failure::Usage(error.to_string()))?;
     let usage = |error: rescue::CannotRescue| Failure::Usage(error.to_string());
     let mut link = match &args.sign {
-        Some(path) => unfinished(args, path)?,
+        Some(path) => unfinished(path)?,
         None => begin(args, &config)?,
     };
     rescue::check(&config, &link).map_err(usage)?;
+    if let (Some(state), true) = (&args.state, args.sign.is_some()) {
+        rescue::compare(&link, &load(state)?.snapshot).map_err(usage)?;
+    }
     let Some(first) = keys.first() else {
         say(&format!("{}\n\nNothing is signed: give --admin-key to sign this.", said(&link)));
         return Ok(());
@@ -71,17 +74,10 @@ fn begin(args: &Rescuing, config: &ClusterConfig) -> Outcome<Proof> {
         .map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// What another administrator has signed, from the same state if one is given.
-fn unfinished(args: &Rescuing, path: &Path) -> Outcome<Proof> {
-    let links = chain_file::read(path)?;
-    match &links[..] {
-        [link] if link.by == Witnesses::Administrators => {
-            if let Some(state) = &args.state {
-                let compared = rescue::compare(link, &load(state)?.snapshot);
-                compared.map_err(|error| Failure::Usage(error.to_string()))?;
-            }
-            Ok(link.clone())
-        }
+/// What another administrator has signed.
+fn unfinished(path: &Path) -> Outcome<Proof> {
+    match &chain_file::read(path)?[..] {
+        [link] if link.by == Witnesses::Administrators => Ok(link.clone()),
         _ => Err(Failure::Usage(format!(
             "{}: that is not what another administrator's `members rescue` has written",
             path.display()
@@ -132,7 +128,7 @@ fn said(link: &Proof) -> String {
     format!(
         "configuration {}, {} with f = {}, goes on from slot {slot}, with the state {state}\n\
          digest {}\n\n{}\n\
-         Whatever was acknowledged behind that slot, and is not in the saved state, is lost.",
+         The group loses what replicas acknowledged behind that slot.",
         next.number,
         next.protocol,
         next.f,
