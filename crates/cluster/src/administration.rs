@@ -8,9 +8,9 @@ use crate::protocols;
 use pentarchy_client::{Client, RequestError};
 use pentarchy_core::change::{Change, Petition, Proposed, Shown, Withdrawal, is_accepted};
 use pentarchy_core::configuration::{
-    Administrators, BadConfiguration, Configuration, MemberEntry, RequestMeans,
+    Access, Administrators, BadConfiguration, Configuration, MemberEntry, RequestMeans,
 };
-use pentarchy_core::ids::{MemberId, Millis};
+use pentarchy_core::ids::{ClientId, MemberId, Millis};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair, channel_public};
 use pentarchy_crypto::sealed::Receiver;
@@ -38,8 +38,10 @@ const ATTEMPTS: u32 = 4;
 /// The connection of one administrator.
 pub struct Administrator {
     client: Client,
-    /// Where the members are, as long as their configuration is the first one.
+    /// Where the members are, as long as their configuration is the first one, ...
     addresses: Vec<String>,
+    /// ... and who may be a client.
+    access: Access,
 }
 
 impl Administrator {
@@ -50,7 +52,7 @@ impl Administrator {
     pub fn connect(config: &ClusterConfig, keys: KeyPair) -> Result<Self, StartError> {
         let client = Client::connect(node::signing_client_config(config, keys)?)?;
         let addresses = config.replicas.iter().map(|entry| entry.address.clone()).collect();
-        Ok(Self { client, addresses })
+        Ok(Self { client, addresses, access: config.access.clone() })
     }
 
     /// Whether the configuration that a change makes has this administrator.
@@ -89,6 +91,7 @@ impl Administrator {
             for (member, address) in shown.configuration.members.iter_mut().zip(&self.addresses) {
                 member.address.clone_from(address);
             }
+            shown.configuration.access = self.access.clone();
         }
         Ok(shown)
     }
@@ -431,6 +434,86 @@ pub fn appoint(
     Ok(change)
 }
 
+/// Whom administrators want to be a client.
+#[derive(Clone, Copy, Debug)]
+pub enum Admitting<'a> {
+    /// Besides those that are listed, or no more.
+    Altered {
+        /// Who becomes one.
+        joins: &'a [ClientId],
+        /// Who is none any more.
+        leaves: &'a [ClientId],
+    },
+    /// These, and nobody else.
+    Only(&'a [ClientId]),
+    /// Anyone who has a key.
+    Everyone,
+}
+
+/// Why clients cannot be admitted like that.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CannotAdmit {
+    /// There is no list.
+    #[error("this group is open: anyone who has a key may be a client. `clients only` closes it")]
+    Open,
+    /// There is no such client.
+    #[error("the group lists no client with the key {0}")]
+    NotListed(String),
+    /// There is one already.
+    #[error("the group lists the client {0} already, or it was given twice")]
+    Listed(String),
+    /// Nobody can sign by that.
+    #[error("{0} is nobody's public key: `clients prepare` prints one")]
+    NoKey(String),
+    /// Nobody would be served.
+    #[error("no client would be left: `clients open` lets in anyone who has a key")]
+    Nobody,
+    /// No group can be like that.
+    #[error("no group can be like that: {0}")]
+    Bad(BadConfiguration),
+}
+
+/// The change after which others may be clients. Members and administrators need not be listed.
+///
+/// # Errors
+/// [`CannotAdmit`]
+pub fn admit(shown: &Shown, wanted: Admitting<'_>, terms: &Terms) -> Result<Change, CannotAdmit> {
+    let mut change = unaltered(shown, terms);
+    change.next.access = match wanted {
+        Admitting::Everyone => Access::Open,
+        Admitting::Only(clients) => listed(Vec::new(), clients)?,
+        Admitting::Altered { joins, leaves } => {
+            let Access::Only(mut clients) = change.next.access else {
+                return Err(CannotAdmit::Open);
+            };
+            for leaver in leaves {
+                let at = clients.iter().position(|client| client == leaver);
+                clients.remove(at.ok_or_else(|| CannotAdmit::NotListed(hex::encode(leaver.0)))?);
+            }
+            listed(clients, joins)?
+        }
+    };
+    change.next.check().map_err(CannotAdmit::Bad)?;
+    Ok(change)
+}
+
+/// These clients, and others.
+fn listed(mut clients: Vec<ClientId>, others: &[ClientId]) -> Result<Access, CannotAdmit> {
+    for other in others {
+        if clients.contains(other) {
+            return Err(CannotAdmit::Listed(hex::encode(other.0)));
+        }
+        if channel_public(&other.0).is_none() {
+            return Err(CannotAdmit::NoKey(hex::encode(other.0)));
+        }
+        clients.push(*other);
+    }
+    match clients.is_empty() {
+        true => Err(CannotAdmit::Nobody),
+        false => Ok(Access::only(clients)),
+    }
+}
+
 /// In which of its parts a change differs from the present configuration, beside the keys by which
 /// members sign, which are always new.
 #[must_use]
@@ -452,6 +535,7 @@ pub fn differences(current: &Configuration, change: &Change) -> Vec<&'static str
     rest.members.clone_from(&next.members);
     rest.next_member = next.next_member;
     rest.administrators.clone_from(&next.administrators);
+    rest.access.clone_from(&next.access);
     (rest.f, rest.secret, rest.facts) = (next.f, next.secret, next.facts);
     rest.requests = next.requests;
     rest.protocol.clone_from(&next.protocol);
@@ -459,6 +543,7 @@ pub fn differences(current: &Configuration, change: &Change) -> Vec<&'static str
         ("members", who(next) == who(current)),
         ("addresses", places(next) == places(current)),
         ("administrators", next.administrators == current.administrators),
+        ("clients", next.access == current.access),
         ("f", next.f == current.f),
         ("protocol", (&next.protocol, &next.facts) == (&current.protocol, &current.facts)),
         ("secret", secret(next) == secret(current)),

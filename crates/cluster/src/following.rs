@@ -93,6 +93,7 @@ impl ClusterConfig {
             request_auth,
             session_key,
             administrators: stated.administrators.clone(),
+            access: stated.access.clone(),
             replicas,
             later: Some(Later { membership, links }),
             ..self.clone()

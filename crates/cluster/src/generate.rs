@@ -3,11 +3,11 @@
 use crate::card::{BadCard, Card};
 use crate::config::ReplicaEntry;
 use crate::config::usual_timeouts;
-use crate::config::{Admission, ClusterConfig, CounterPlace, Durability, LOG_MIB};
+use crate::config::{ClusterConfig, CounterPlace, Durability, LOG_MIB};
 use crate::data::DEVICE;
 use crate::error::ConfigError;
 use crate::files;
-use pentarchy_core::configuration::Administrators;
+use pentarchy_core::configuration::{Access, Administrators};
 use pentarchy_core::ids::GroupId;
 use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::{Timeouts, Tuning};
@@ -122,11 +122,11 @@ impl NewCluster {
         let random = pentarchy_crypto::keys::random_secret();
         let mut group = [0; 16];
         group.copy_from_slice(&random[..16]);
-        let admission = if options.closed {
+        let access = if options.closed {
             let keys = std::iter::once(&client_key).chain(&gateway_keys);
-            Admission::Only(keys.map(KeyPair::client_id).collect())
+            Access::only(keys.map(KeyPair::client_id))
         } else {
-            Admission::Open
+            Access::Open
         };
         let session_key = (options.request_auth == RequestMode::Session)
             .then(|| session::public_key(group_secret.as_bytes()));
@@ -142,7 +142,7 @@ impl NewCluster {
             log_mib: LOG_MIB,
             timeouts: options.timeouts,
             tuning: Tuning::default(),
-            admission,
+            access,
             administrators,
             replicas: entries.collect(),
             later: None,

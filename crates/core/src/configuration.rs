@@ -13,9 +13,9 @@ mod wire;
 pub use check::{BadConfiguration, BadMembership};
 
 use crate::digest::{Digest, Hasher};
-use crate::ids::{GroupId, MemberId};
+use crate::ids::{ClientId, GroupId, MemberId};
 #[cfg(doc)]
-use crate::limits::{ADDRESS_BYTES_MAX, PROTOCOL_NAME_BYTES_MAX};
+use crate::limits::{ADDRESS_BYTES_MAX, CLIENTS_LISTED_MAX, PROTOCOL_NAME_BYTES_MAX};
 use crate::pillar_config::PillarConfig;
 use crate::quorum::{Count, QuorumRule, ReadRule};
 use crate::rules::{Authority, Counter, FaultModel, Rules, Tuning};
@@ -48,6 +48,8 @@ pub struct Configuration {
     pub secret: Option<Digest>,
     /// Who may change the configuration.
     pub administrators: Administrators,
+    /// Who may be a client, beside members and administrators.
+    pub access: Access,
     /// The members; a member's index is its [`ReplicaId`](crate::ids::ReplicaId) in this
     /// configuration.
     pub members: Vec<MemberEntry>,
@@ -137,6 +139,36 @@ pub struct Administrators {
     pub keys: Vec<[u8; 32]>,
 }
 
+/// Who may be a client.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Access {
+    /// Anyone who has a key.
+    #[default]
+    Open,
+    /// Only these, from 1 to [`CLIENTS_LISTED_MAX`], in the order of their keys.
+    Only(Vec<ClientId>),
+}
+
+impl Access {
+    /// Only these clients, in whatever order they are named.
+    #[must_use]
+    pub fn only(clients: impl IntoIterator<Item = ClientId>) -> Self {
+        let mut clients: Vec<_> = clients.into_iter().collect();
+        clients.sort_unstable();
+        clients.dedup();
+        Self::Only(clients)
+    }
+
+    /// Whether this client may ask the service.
+    #[must_use]
+    pub fn admits(&self, client: &ClientId) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Only(clients) => clients.binary_search(client).is_ok(),
+        }
+    }
+}
+
 impl Administrators {
     /// The administrators with these keys, of whom more than half have to agree. A group without
     /// such keys has no administrator.
@@ -180,14 +212,15 @@ impl Configuration {
         self.lane.pillars == 1
     }
 
-    /// What all replicas have of it. Of the first configuration that is all but the addresses: each
-    /// host has them from its own `cluster.toml`, so that an operator can move a replica by editing
-    /// that on one host after the other.
+    /// What all replicas have of it. Of the first configuration that is all but the addresses and
+    /// who may be a client: each host has these from its own `cluster.toml`, so that an operator
+    /// can move a replica, or let another client in, by editing that on one host after the other.
     #[must_use]
     pub fn agreed(&self) -> Self {
         let mut agreed = self.clone();
         if self.number == 0 {
             agreed.members.iter_mut().for_each(|member| member.address.clear());
+            agreed.access = Access::Open;
         }
         agreed
     }

@@ -10,6 +10,10 @@ pub const REPLICAS_MAX: usize = 64;
 /// Administrators whose keys a configuration names.
 pub const ADMINISTRATORS_MAX: usize = 16;
 
+/// Clients that a configuration lists, where not everyone may be one. Their keys are 16 KiB, half
+/// as much as the entries of [`REPLICAS_MAX`] members.
+pub const CLIENTS_LISTED_MAX: usize = 512;
+
 /// Bytes of a member's address, as `host:port`.
 pub const ADDRESS_BYTES_MAX: usize = 255;
 

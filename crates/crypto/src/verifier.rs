@@ -9,13 +9,13 @@ use crate::session::Tag;
 use ed25519_dalek::{Signature, VerifyingKey};
 use pentarchy_core::auth::{self, Verifier};
 use pentarchy_core::change::proves_possession;
+use pentarchy_core::configuration::Access;
 use pentarchy_core::counter::{Certificate, Instance, TrustedMac, Ui};
 use pentarchy_core::digest::{Digest, Domain, Hasher};
 use pentarchy_core::ids::{ClientId, Incarnation, ReplicaId};
 use pentarchy_core::mac_vector::MacVector;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::request::{Envelope, RequestAuth};
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -122,8 +122,8 @@ pub struct GroupVerifier {
     keys: Vec<VerifyingKey>,
     usig: Arc<dyn UsigCheck>,
     requests: RequestCheck,
-    /// The only clients whose requests are genuine; all are, if there is no list.
-    clients: Option<BTreeSet<ClientId>>,
+    /// Whose requests are genuine.
+    access: Access,
     seen: Seen,
     /// Whose entries in vectors of MACs are checked; nobody's, and none convinces, if there is
     /// none.
@@ -183,8 +183,8 @@ impl GroupVerifier {
         };
         let keys = membership.ids().map(unpack).collect::<Result<_, _>>()?;
         let domain = membership.group_domain();
-        let (clients, seen, member) = (None, Seen::default(), None);
-        Ok(Self { membership, domain, keys, usig, requests, clients, seen, member })
+        let (access, seen, member) = (Access::Open, Seen::default(), None);
+        Ok(Self { membership, domain, keys, usig, requests, access, seen, member })
     }
 
     /// The same in the eyes of this member, whose key it is: vectors of MACs convince it of its own
@@ -195,15 +195,18 @@ impl GroupVerifier {
         Self { member, ..self }
     }
 
-    /// Takes requests to the service of these clients, the members and the administrators only.
+    /// If clients are listed, takes requests to the service of these, the members and the
+    /// administrators only.
     /// Every replica of a group must have the same list: a lying replica could have any other
     /// client's requests ordered where only connections are checked, and replicas that disagree
     /// would stop each other.
     #[must_use]
-    pub fn only(self, mut clients: BTreeSet<ClientId>) -> Self {
-        clients.extend(self.membership.members.iter().map(|member| ClientId(member.identity)));
-        clients.extend(self.membership.administrators());
-        Self { clients: Some(clients), ..self }
+    pub fn admitting(self, access: &Access) -> Self {
+        let Access::Only(clients) = access else { return Self { access: Access::Open, ..self } };
+        let members = self.membership.members.iter().map(|member| ClientId(member.identity));
+        let all = clients.iter().copied().chain(members).chain(self.membership.administrators());
+        let access = Access::only(all);
+        Self { access, ..self }
     }
 
     /// Runs a check unless the claim was proved before.
@@ -365,10 +368,8 @@ impl Verifier for GroupVerifier {
         // An envelope to the group itself takes no place in the client table, and the roster
         // refuses it to whoever has no say in the group. A machine that is to be a member has one,
         // and is in no list.
-        let listed = |envelope: &&Envelope| {
-            self.clients.as_ref().is_none_or(|clients| clients.contains(&envelope.client))
-                || envelope.is_to_group()
-        };
+        let listed =
+            |envelope: &&Envelope| self.access.admits(&envelope.client) || envelope.is_to_group();
         let genuine = envelopes.iter().all(listed)
             && match &self.requests {
                 RequestCheck::Signature => self.all_signed(envelopes),
@@ -469,7 +470,7 @@ mod tests {
         assert!(verifier.envelopes(&all[..5]) && verifier.envelope(all[0]));
         assert_eq!(checked() - before, 5);
         assert!(verifier.envelopes(&all));
-        let listed = verifier.only([envelopes[1].client].into());
+        let listed = verifier.admitting(&Access::only([envelopes[1].client]));
         assert!(listed.envelope(all[1]) && !listed.envelope(all[0]));
         assert!(!listed.envelopes(&all[..2]));
         assert_eq!(checked() - before, 9);

@@ -157,9 +157,9 @@ fn is_ordered_otherwise(change: &Change, membership: &Membership) -> bool {
     membership.stated.as_ref().is_none_or(|now| how(now) != how(&change.next))
 }
 
-/// Whether a machine can carry out a change: of keys, secret, administrators, addresses, members,
-/// how many of them may be faulty, and, where it [can be](Configuration::can_switch), the protocol
-/// and how requests are checked. One that leaves is never ready.
+/// Whether a machine can carry out a change: of keys, secret, administrators, clients, addresses,
+/// members, how many of them may be faulty, and, where it [can be](Configuration::can_switch), the
+/// protocol and how requests are checked. One that leaves is never ready.
 fn can_follow(change: &Change, membership: &Membership, me: MemberId) -> bool {
     let Some(current) = &membership.stated else { return false };
     let Configuration { members, .. } = &change.next;
@@ -169,6 +169,7 @@ fn can_follow(change: &Change, membership: &Membership, me: MemberId) -> bool {
     same.next_member = current.next_member;
     same.f = current.f;
     same.administrators.clone_from(&current.administrators);
+    same.access.clone_from(&current.access);
     if let (RequestMeans::Session(_), RequestMeans::Session(_)) = (current.requests, same.requests)
     {
         // Clients convince devices under the secret that those share.
@@ -188,7 +189,7 @@ fn can_follow(change: &Change, membership: &Membership, me: MemberId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pentarchy_core::configuration::{Administrators, Facts};
+    use pentarchy_core::configuration::{Access, Administrators, Facts};
     use pentarchy_core::ids::{GroupId, Incarnation};
     use pentarchy_core::membership::{Life, PillarConfig};
     use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
@@ -223,6 +224,7 @@ mod tests {
             requests: RequestMeans::Signature,
             secret: None,
             administrators: Administrators::default(),
+            access: Access::Open,
             members: (0..4).map(entry).collect(),
             next_member: MemberId(4),
         }
@@ -248,6 +250,7 @@ mod tests {
         assert!(follows(|_| {}), "other keys are made anew with each change");
         assert!(follows(|next| next.secret = Some(Digest::of(b"another"))));
         assert!(follows(|next| next.administrators.threshold = 1));
+        assert!(follows(|next| next.access = Access::only([])));
         assert!(follows(|next| next.members[2].address = "elsewhere:1".to_owned()));
         assert!(follows(|next| next.members.truncate(3)), "the last one leaves");
         assert!(follows(|next| _ = next.members.remove(0)), "others get other places");

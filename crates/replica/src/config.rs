@@ -1,8 +1,9 @@
 //! What a replica is started with.
 
+use pentarchy_core::configuration::Access;
 use pentarchy_core::counter::Usig;
 use pentarchy_core::epochs::Proof;
-use pentarchy_core::ids::{ClientId, ReplicaId};
+use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::{Life, Membership};
 use pentarchy_core::protocol::Timeouts;
 use pentarchy_core::service::Service;
@@ -14,7 +15,6 @@ pub use pentarchy_machine::{EpochFactory, HostLimits, Prepared, Split, Started};
 use pentarchy_storage::kept::{Kept, Past};
 use pentarchy_storage::snapshots::Snapshots;
 use pentarchy_storage::temp_blobs::TempBlobs;
-use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ pub struct ReplicaConfig {
     pub signer: ClientSigner,
     /// The numbers behind symbolic delays.
     pub timeouts: Timeouts,
-    /// Who may be a client.
+    /// Who may be a client, as long as no administrator has changed the group.
     pub access: Access,
     /// Bounds of this host.
     pub limits: HostLimits,
@@ -89,24 +89,4 @@ pub enum Listen {
     Address(SocketAddr),
     /// On a socket that was bound before.
     Bound(TcpListener),
-}
-
-/// Who may be a client, beside having a key.
-#[derive(Clone, Debug)]
-pub enum Access {
-    /// Anyone.
-    Open,
-    /// Only these.
-    Listed(BTreeSet<ClientId>),
-}
-
-impl Access {
-    /// Whether this client may connect.
-    #[must_use]
-    pub fn admits(&self, client: &ClientId) -> bool {
-        match self {
-            Self::Open => true,
-            Self::Listed(clients) => clients.contains(client),
-        }
-    }
 }

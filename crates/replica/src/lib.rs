@@ -44,8 +44,7 @@ mod timers;
 pub mod watch;
 
 pub use config::{
-    Access, EpochFactory, HostLimits, Listen, Prepared, ReplicaConfig, Split, Started, States,
-    Storage,
+    EpochFactory, HostLimits, Listen, Prepared, ReplicaConfig, Split, Started, States, Storage,
 };
 pub use error::{Fatal, StartError};
 pub use host::{Replica, Running};

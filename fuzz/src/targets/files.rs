@@ -99,8 +99,9 @@ fn config_seed(closed: bool) -> String {
         replica.key = KeyPair::from_seed([id; 32]).public();
         replica.incarnation.0 = u64::from(id);
     }
-    if let pentarchy_cluster::config::Admission::Only(clients) = &mut config.admission {
-        *clients = vec![KeyPair::from_seed([9; 32]).client_id()];
+    if closed {
+        config.access =
+            pentarchy_core::configuration::Access::only([KeyPair::from_seed([9; 32]).client_id()]);
     }
     format!("\x03{}", config.render())
 }

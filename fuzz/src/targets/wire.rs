@@ -9,12 +9,14 @@ use pentarchy_core::auth::{AuthTag, Signature};
 use pentarchy_core::batch::Proposal;
 use pentarchy_core::change::{Change, Petition, Ready, Withdrawal};
 use pentarchy_core::configuration::{
-    Administrators, Configuration, MemberEntry, RequestMeans, SealedSecret,
+    Access, Administrators, Configuration, MemberEntry, RequestMeans, SealedSecret,
 };
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Admission, Handover, Message, Proof, Witnesses};
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, Millis, ReplicaId, Slot};
+use pentarchy_core::ids::{
+    ClientId, Epoch, GroupId, Incarnation, MemberId, Millis, ReplicaId, Slot,
+};
 use pentarchy_core::membership::{Base, Life, PillarConfig};
 use pentarchy_core::ports::client::{Outcome, Reply, ToClient, ToReplica};
 use pentarchy_core::protocol::Tuning;
@@ -163,6 +165,7 @@ fn configuration() -> Configuration {
         requests: RequestMeans::Session([8; 32]),
         secret: Some(Digest::of(b"secret")),
         administrators: Administrators { threshold: 1, keys: vec![[7; 32]] },
+        access: Access::only([ClientId([1; 32]), ClientId([2; 32])]),
         members: [1, 2, 3].map(member).to_vec(),
         next_member: MemberId(4),
     }

@@ -9,11 +9,14 @@ pub use crate::error::ConfigError;
 pub use parse::check_address;
 
 use crate::protocols;
-use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry, RequestMeans};
+use pentarchy_core::configuration::{
+    Access, Administrators, Configuration, MemberEntry, RequestMeans,
+};
 use pentarchy_core::epochs::Proof;
-use pentarchy_core::ids::{ClientId, GroupId, Incarnation, MemberId};
+use pentarchy_core::ids::{GroupId, Incarnation, MemberId};
 use pentarchy_core::membership::{Life, Membership, PillarConfig};
 use pentarchy_core::protocol::{Timeouts, Tuning};
+use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::verifier::RequestMode;
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +73,7 @@ pub struct ClusterConfig {
     /// measurement asks for others.
     pub tuning: Tuning,
     /// Who may be a client.
-    pub admission: Admission,
+    pub access: Access,
     /// Who may change the group while it runs; nobody, if there is no key.
     pub administrators: Administrators,
     /// The replicas, in the order of their ids.
@@ -162,15 +165,6 @@ impl CounterPlace {
     }
 }
 
-/// Who may be a client.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Admission {
-    /// Anyone who has a key.
-    Open,
-    /// Only these.
-    Only(Vec<ClientId>),
-}
-
 impl ClusterConfig {
     /// Reads and checks a file.
     ///
@@ -216,9 +210,19 @@ impl ClusterConfig {
             },
             secret: None,
             administrators: self.administrators.clone(),
+            access: self.access.clone(),
             next_member: MemberId(members.len() as u32),
             members,
         }
+    }
+
+    /// Whether the group serves whoever has this key: as a client that it admits, a member or an
+    /// administrator.
+    #[must_use]
+    pub fn admits(&self, keys: &KeyPair) -> bool {
+        let is_member = self.replicas.iter().any(|entry| entry.key == keys.public());
+        let governs = is_member || self.administrators.keys.contains(&keys.public());
+        governs || self.access.admits(&keys.client_id())
     }
 
     /// The members with their keys, in the only epoch that a file describes, or in the one to which

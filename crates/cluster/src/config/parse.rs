@@ -2,14 +2,12 @@
 
 use super::file::{AdministratorsTable, ClientsTable, File, ReplicaTable, TimeoutsTable};
 use super::usual_timeouts;
-use super::{
-    Admission, ClusterConfig, ConfigError, CounterPlace, Durability, FORMAT, ReplicaEntry,
-};
+use super::{ClusterConfig, ConfigError, CounterPlace, Durability, FORMAT, ReplicaEntry};
 use super::{LOG_MIB, LOG_MIB_MAX, LOG_MIB_MIN};
-use pentarchy_core::configuration::Administrators;
+use pentarchy_core::configuration::{Access, Administrators};
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation};
 use pentarchy_core::limits::{
-    ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, CLIENTS_MAX, PILLARS_MAX, REPLICAS_MAX,
+    ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, CLIENTS_LISTED_MAX, PILLARS_MAX, REPLICAS_MAX,
 };
 use pentarchy_core::membership::PillarConfig;
 use pentarchy_core::protocol::{Timeouts, Tuning};
@@ -103,7 +101,7 @@ fn check(file: File) -> Checked<ClusterConfig> {
         log_mib: log_mib(file.log_mib.as_ref())?,
         timeouts: timeouts(&file.timeouts)?,
         tuning: Tuning::default(),
-        admission: admission(&file.clients)?,
+        access: access(&file.clients)?,
         administrators: administrators(file.administrators.as_ref())?,
         replicas,
         later: None,
@@ -317,10 +315,11 @@ fn millis(value: Option<&Spanned<u64>>, default: u64) -> Checked<u64> {
     }
 }
 
-fn admission(table: &ClientsTable) -> Checked<Admission> {
-    let Some(keys) = &table.allow else { return Ok(Admission::Open) };
-    if let Some(extra) = keys.get_ref().get(CLIENTS_MAX) {
-        return complain(extra, format!("a group remembers at most {CLIENTS_MAX} clients"));
+fn access(table: &ClientsTable) -> Checked<Access> {
+    let Some(keys) = &table.allow else { return Ok(Access::Open) };
+    if let Some(extra) = keys.get_ref().get(CLIENTS_LISTED_MAX) {
+        let what = format!("a group lists at most {CLIENTS_LISTED_MAX} clients");
+        return complain(extra, what);
     }
     if keys.get_ref().is_empty() {
         return complain(keys, "nobody is listed; leave `allow` out to serve everyone");
@@ -334,7 +333,7 @@ fn admission(table: &ClientsTable) -> Checked<Admission> {
         }
         admitted.push(id);
     }
-    Ok(Admission::Only(admitted))
+    Ok(Access::only(admitted))
 }
 
 /// Nobody changes a group whose file names none.

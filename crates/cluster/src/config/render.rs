@@ -1,7 +1,7 @@
 //! [`ClusterConfig`] to a commented `cluster.toml`.
 
-use super::{Admission, ClusterConfig, FORMAT, request_mode_name};
-use pentarchy_core::configuration::Administrators;
+use super::{ClusterConfig, FORMAT, request_mode_name};
+use pentarchy_core::configuration::{Access, Administrators};
 use pentarchy_core::limits::PILLARS_MAX;
 use pentarchy_protocols::{DEFAULT, EXAMPLES, PROTOCOLS};
 use std::fmt::Write as _;
@@ -115,9 +115,9 @@ client_retry_ms = {retry}
              reach a replica may.\n# Each gateway needs a key of its own: of two that share one \
              only the one that\n# was started last serves, if the clocks of their hosts agree.\n",
         );
-        match &self.admission {
-            Admission::Open => text.push_str("# allow = [\"<64 hexadecimal digits>\"]\n"),
-            Admission::Only(keys) => {
+        match &self.access {
+            Access::Open => text.push_str("# allow = [\"<64 hexadecimal digits>\"]\n"),
+            Access::Only(keys) => {
                 text.push_str("allow = [\n");
                 for key in keys {
                     let _ = writeln!(text, "    \"{}\",", hex::encode(key.0));

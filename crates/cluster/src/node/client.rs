@@ -153,6 +153,10 @@ impl Follows for ConfigFollower {
         }
         let led = self.config.follow(links).ok()?;
         let before = std::mem::replace(&mut self.config, led);
+        if before.admits(&self.keys) && !self.config.admits(&self.keys) {
+            let client = hex::encode(self.keys.public());
+            warn!(client, "the group admits this client no more, and answers it nothing");
+        }
         let is_other = !is_same_for_clients(&before, &self.config);
         let next = match is_other.then(|| self.group(floor)).transpose() {
             Ok(next) => next,

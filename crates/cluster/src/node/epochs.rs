@@ -2,12 +2,12 @@
 
 use super::StartError;
 use super::counters::{CounterChecks, Trusted};
-use crate::config::{Admission, ClusterConfig};
+use crate::config::ClusterConfig;
 use crate::protocols;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::change::Change;
-use pentarchy_core::configuration::{Configuration, RequestMeans};
+use pentarchy_core::configuration::{Access, Configuration, RequestMeans};
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, ReplicaCore};
@@ -45,7 +45,8 @@ pub(super) struct Epochs {
     sessions: Option<Arc<dyn SessionCheck>>,
     /// The configuration in which the replica is, and with it the name of that secret.
     present: Present,
-    admission: Admission,
+    /// Who may be a client in the first configuration.
+    access: Access,
     tuning: Tuning,
     /// The configuration of which it said last that it lacks what that needs.
     lacking: Option<Digest>,
@@ -93,7 +94,7 @@ impl Epochs {
             sessions: trusted.sessions(membership),
             present: membership.stated.as_deref().map(Present::of).unwrap_or_default(),
             trusted,
-            admission: config.admission.clone(),
+            access: config.access.clone(),
             tuning: config.tuning,
             lacking: None,
         })
@@ -215,10 +216,8 @@ impl Epochs {
             }
         };
         let verifier = verifier.of_member(place, key.clone());
-        Ok(match &self.admission {
-            Admission::Open => verifier,
-            Admission::Only(clients) => verifier.only(clients.iter().copied().collect()),
-        })
+        let stated = membership.stated.as_ref().filter(|stated| stated.number > 0);
+        Ok(verifier.admitting(stated.map_or(&self.access, |stated| &stated.access)))
     }
 }
 

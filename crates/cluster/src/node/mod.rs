@@ -10,7 +10,7 @@ pub use client::{
 pub use counters::{COUNTER_COMMAND, Trusted};
 use epochs::Epochs;
 
-use crate::config::{Admission, ClusterConfig, CounterPlace};
+use crate::config::{ClusterConfig, CounterPlace};
 use crate::data::{DataError, DataFolder, new_life};
 use crate::generate::{ReplicaSecrets, SIGNING_FOLDER};
 use crate::protocols;
@@ -25,7 +25,7 @@ use pentarchy_crypto::secret_file::SecretFileError;
 use pentarchy_crypto::signing_keys::SigningKeys;
 use pentarchy_crypto::verifier::BadVerifier;
 use pentarchy_protocols::Descriptor;
-use pentarchy_replica::{Access, HostLimits, Listen, Replica, ReplicaConfig, States, Storage};
+use pentarchy_replica::{HostLimits, Listen, Replica, ReplicaConfig, States, Storage};
 use pentarchy_trusted::backend::in_process::BadDevice;
 use pentarchy_trusted::backend::process::BadProcess;
 use pentarchy_trusted::identity::TakeError;
@@ -254,7 +254,7 @@ pub fn replica(
         counters,
         life,
         timeouts: config.timeouts,
-        access: access(config),
+        access: config.access.clone(),
         limits: HostLimits::default(),
         storage,
         states,
@@ -262,14 +262,6 @@ pub fn replica(
         links: config.later.as_ref().map_or_else(Vec::new, |later| later.links.clone()),
     })?;
     Ok(replica.with_counter_process(counter_process))
-}
-
-/// Whom replicas let in beside members and administrators, who change with the group.
-fn access(config: &ClusterConfig) -> Access {
-    match &config.admission {
-        Admission::Open => Access::Open,
-        Admission::Only(clients) => Access::Listed(clients.iter().copied().collect()),
-    }
 }
 
 /// Where each replica listens, in the order of their ids.

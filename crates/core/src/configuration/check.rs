@@ -1,9 +1,10 @@
 //! Which configurations a group can have. A configuration is judged by what it says alone, so a
 //! replica can judge that of a protocol which its program does not have.
 
-use super::{Administrators, Configuration, Facts, MemberEntry, RequestMeans};
+use super::{Access, Administrators, Configuration, Facts, MemberEntry, RequestMeans};
 use crate::limits::{
-    ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, PILLARS_MAX, PROTOCOL_NAME_BYTES_MAX, REPLICAS_MAX,
+    ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, CLIENTS_LISTED_MAX, PILLARS_MAX,
+    PROTOCOL_NAME_BYTES_MAX, REPLICAS_MAX,
 };
 use crate::pillar_config::PillarConfig;
 use crate::quorum::Quorums;
@@ -61,6 +62,8 @@ pub enum BadConfiguration {
     /// The threshold of administrators is 0 or above their number, there are too many, or a key is
     /// named twice.
     Administrators,
+    /// No client is listed, or too many are, or they are not in the order of their keys.
+    Access,
 }
 
 impl fmt::Display for BadConfiguration {
@@ -79,6 +82,10 @@ impl fmt::Display for BadConfiguration {
             Self::Administrators => {
                 "the administrators' keys must differ, at most 16 can be named, and the threshold \
                  must be from 1 to their number"
+            }
+            Self::Access => {
+                "the clients' keys must differ, and from 1 to 512 can be listed; a group without \
+                 a list is open to all"
             }
         })
     }
@@ -103,6 +110,7 @@ impl Configuration {
             (self.has_devices_for_sessions(), BadConfiguration::Requests),
             (self.has_one_of_each_member(), BadConfiguration::SameMember),
             (self.administrators.is_possible(), BadConfiguration::Administrators),
+            (self.access.is_possible(), BadConfiguration::Access),
         ];
         rules.into_iter().try_for_each(|(holds, broken)| holds.then_some(()).ok_or(broken))
     }
@@ -145,6 +153,14 @@ impl Administrators {
         let (threshold, count) = (usize::from(self.threshold), self.keys.len());
         let fits = if count == 0 { threshold == 0 } else { (1..=count).contains(&threshold) };
         fits && count <= ADMINISTRATORS_MAX && differ(self.keys.clone())
+    }
+}
+
+impl Access {
+    fn is_possible(&self) -> bool {
+        let Self::Only(clients) = self else { return true };
+        let is_sorted = clients.windows(2).all(|pair| pair[0] < pair[1]);
+        is_sorted && (1..=CLIENTS_LISTED_MAX).contains(&clients.len())
     }
 }
 

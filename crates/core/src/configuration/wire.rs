@@ -1,10 +1,12 @@
 //! The bytes of a [`Configuration`]. Equal configurations have equal bytes, as their hash names
 //! them in all that replicas say.
 
-use super::{Administrators, Configuration, Facts, MemberEntry, RequestMeans, SealedSecret};
+use super::{Access, Administrators, Configuration, Facts};
+use super::{MemberEntry, RequestMeans, SealedSecret};
 use crate::digest::Digest;
 use crate::ids::{GroupId, MemberId};
-use crate::limits::{ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, PROTOCOL_NAME_BYTES_MAX, REPLICAS_MAX};
+use crate::limits::{ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, CLIENTS_LISTED_MAX};
+use crate::limits::{PROTOCOL_NAME_BYTES_MAX, REPLICAS_MAX};
 use crate::pillar_config::PillarConfig;
 use crate::quorum::{Count, QuorumRule, ReadRule};
 use crate::rules::{Authority, Counter, FaultModel, Tuning};
@@ -24,6 +26,7 @@ impl Wire for Configuration {
         self.requests.encode(to);
         to.option(self.secret.as_ref());
         self.administrators.encode(to);
+        self.access.encode(to);
         to.sequence(&self.members);
         self.next_member.encode(to);
     }
@@ -40,6 +43,7 @@ impl Wire for Configuration {
             requests: RequestMeans::decode(from)?,
             secret: from.option::<Digest>()?,
             administrators: Administrators::decode(from)?,
+            access: Access::decode(from)?,
             members: from.sequence(REPLICAS_MAX)?,
             next_member: MemberId::decode(from)?,
         })
@@ -170,6 +174,25 @@ impl Wire for Administrators {
         }
         let keys = (0..count).map(|_| from.array()).collect::<Result<_, _>>()?;
         Ok(Self { threshold, keys })
+    }
+}
+
+impl Wire for Access {
+    fn encode(&self, to: &mut Writer) {
+        match self {
+            Self::Open => to.u8(0),
+            Self::Only(clients) => {
+                to.u8(1);
+                to.sequence(clients);
+            }
+        }
+    }
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match from.u8()? {
+            0 => Ok(Self::Open),
+            1 => from.sequence(CLIENTS_LISTED_MAX).map(Self::Only),
+            _ => Err(Malformed),
+        }
     }
 }
 

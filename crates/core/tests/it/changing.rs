@@ -9,7 +9,8 @@ use pentarchy_core::change::{
     Awaiting, Change, GROUP, Petition, Proposed, Ready, Shown, Withdrawal,
 };
 use pentarchy_core::configuration::{
-    Administrators, BadConfiguration, Configuration, Facts, MemberEntry, RequestMeans, SealedSecret,
+    Access, Administrators, BadConfiguration, Configuration, Facts, MemberEntry, RequestMeans,
+    SealedSecret,
 };
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
@@ -87,6 +88,7 @@ pub fn first() -> Configuration {
             threshold: 2,
             keys: [0, 1, 2].map(|number| administrator(number).0).to_vec(),
         },
+        access: Access::Open,
         members: [0, 1, 2].map(entry).to_vec(),
         next_member: MemberId(3),
     }

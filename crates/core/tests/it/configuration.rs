@@ -4,14 +4,18 @@ use pentarchy_core::Bytes;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::change::{Change, Petition};
 use pentarchy_core::configuration::{
-    Administrators, BadConfiguration, Configuration, Facts, MemberEntry, RequestMeans, SealedSecret,
+    Access, Administrators, BadConfiguration, Configuration, Facts, MemberEntry, RequestMeans,
+    SealedSecret,
 };
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof, Witnesses};
-use pentarchy_core::ids::{Epoch, GroupId, Incarnation, MemberId, Millis, ReplicaId, Slot};
+use pentarchy_core::ids::{
+    ClientId, Epoch, GroupId, Incarnation, MemberId, Millis, ReplicaId, Slot,
+};
 use pentarchy_core::limits::{
-    ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, LINK_BYTES_MAX, PROTOCOL_NAME_BYTES_MAX, REPLICAS_MAX,
+    ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, CLIENTS_LISTED_MAX, LINK_BYTES_MAX,
+    PROTOCOL_NAME_BYTES_MAX, REPLICAS_MAX,
 };
 use pentarchy_core::membership::{Base, Life, PillarConfig};
 use pentarchy_core::ports::replica::wedging::History;
@@ -30,6 +34,10 @@ fn entry(id: u8) -> MemberEntry {
         sealed: Some(SealedSecret([id; SealedSecret::BYTES])),
         address: format!("host-{id}:7000"),
     }
+}
+
+fn client(key: u8) -> ClientId {
+    ClientId([key; 32])
 }
 
 /// Of a hybrid protocol with three members.
@@ -56,6 +64,7 @@ fn configuration() -> Configuration {
         requests: RequestMeans::Session([9; 32]),
         secret: Some(Digest::of(b"secret")),
         administrators: Administrators { threshold: 2, keys: vec![[1; 32], [2; 32], [3; 32]] },
+        access: Access::Open,
         members: [1, 2, 3].map(entry).to_vec(),
         next_member: MemberId(4),
     }
@@ -63,7 +72,7 @@ fn configuration() -> Configuration {
 
 /// The configuration with one thing changed, for each thing.
 fn changed() -> Vec<Configuration> {
-    let changes: [&dyn Fn(&mut Configuration); 31] = [
+    let changes: [&dyn Fn(&mut Configuration); 32] = [
         &|it| it.group.0[0] ^= 1,
         &|it| it.number += 1,
         &|it| it.protocol.push('s'),
@@ -90,6 +99,7 @@ fn changed() -> Vec<Configuration> {
         &|it| it.secret = None,
         &|it| it.administrators.threshold = 1,
         &|it| it.administrators.keys.truncate(2),
+        &|it| it.access = Access::only([client(5)]),
         &|it| it.members[1].signing[0] ^= 1,
         &|it| it.members[1].sealed = None,
         &|it| it.members[1].address.push('1'),
@@ -229,6 +239,27 @@ fn what_no_group_can_have_is_refused() {
     assert!(refusal(|it| it.administrators = Administrators::default()).is_none(), "nobody may");
 }
 
+#[test]
+fn clients_are_listed_once_each_in_order_and_not_too_many() {
+    let refusal = |access| Configuration { access, ..configuration() }.check().err();
+    let numbered = |number: usize| {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&number.to_be_bytes());
+        ClientId(key)
+    };
+    let most = Access::only((0..CLIENTS_LISTED_MAX).map(numbered));
+    let more = Access::only((0..=CLIENTS_LISTED_MAX).map(numbered));
+    for wrong in [
+        refusal(more),
+        refusal(Access::Only(Vec::new())),
+        refusal(Access::Only(vec![client(5), client(5)])),
+        refusal(Access::Only(vec![client(6), client(5)])),
+    ] {
+        assert_eq!(wrong, Some(BadConfiguration::Access));
+    }
+    assert!(refusal(most).is_none());
+}
+
 /// A signature for the end of an epoch, a report and a succession each cover the configuration.
 #[test]
 fn how_an_epoch_ends_is_said_under_one_configuration() {
@@ -250,9 +281,16 @@ fn how_an_epoch_ends_is_said_under_one_configuration() {
 /// Made outside of this program, from the layout in `docs/wire.md`.
 #[test]
 fn its_name_is_as_the_page_of_formats_says() {
-    let digest = configuration().digest();
-    let hex: String = digest.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(hex, "e20bc0ea95b17d8197ef3252c22ee3ab3aeca980a7d299161aa597ea19b94b1c");
+    let name = |configuration: Configuration| -> String {
+        configuration.digest().0.iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let access = Access::only([client(6), client(5)]);
+    let closed = Configuration { access: access.clone(), ..configuration() };
+    assert_eq!(name(closed), "51980a9f88c1d2fd83bcfdaf1f92e643964b6332dce8439a24f489c12df61327");
+    let first = |access| name(Configuration { number: 0, access, ..configuration() });
+    assert_eq!(first(access), first(Access::Open), "each host has it from its own file");
+    let open = name(configuration());
+    assert_eq!(open, "907973083f2a352573950efbdf83234b8a10686d50f03aef6536c7d46f393c7e");
 }
 
 #[test]
@@ -279,6 +317,7 @@ fn the_largest_group_keeps_to_the_limits() {
     let next = Configuration {
         protocol: "p".repeat(PROTOCOL_NAME_BYTES_MAX),
         administrators: Administrators { threshold: 1, keys: vec![[1; 32]; ADMINISTRATORS_MAX] },
+        access: Access::Only(vec![client(1); CLIENTS_LISTED_MAX]),
         members: (0..REPLICAS_MAX as u32).map(member).collect(),
         ..configuration()
     };
@@ -286,7 +325,7 @@ fn the_largest_group_keeps_to_the_limits() {
     let (expects, expires) = (Digest::default(), Millis(1));
     let change = Change { expects, attempt: 0, expires, next: next.clone(), needed };
     let petition = Petition::Propose(Arc::new(change)).to_bytes();
-    assert!((25 << 10..29 << 10).contains(&petition.len()), "{}", petition.len());
+    assert!((41 << 10..45 << 10).contains(&petition.len()), "{}", petition.len());
     let lives = vec![Life::mac(Incarnation(1)); REPLICAS_MAX];
     let (base, digest) = (Base::default(), Some(next.digest()));
     let handover = Handover { epoch: Epoch(0), base, lives, next: digest };
@@ -298,5 +337,5 @@ fn the_largest_group_keeps_to_the_limits() {
         signatures: signatures.collect(),
     };
     let bytes = link.to_bytes().len();
-    assert!((29 << 10..33 << 10).contains(&bytes) && bytes < LINK_BYTES_MAX, "{bytes}");
+    assert!((45 << 10..49 << 10).contains(&bytes) && bytes < LINK_BYTES_MAX, "{bytes}");
 }

@@ -7,7 +7,7 @@ use curve25519_dalek::scalar::{Scalar, clamp_integer};
 use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::change::{Petition, Ready};
 use pentarchy_core::configuration::{
-    Administrators, Configuration, Facts, MemberEntry, RequestMeans,
+    Access, Administrators, Configuration, Facts, MemberEntry, RequestMeans,
 };
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, ReplicaId};
@@ -384,6 +384,7 @@ fn an_administrator_signs() {
         requests: RequestMeans::Macs,
         secret: None,
         administrators,
+        access: Access::Open,
         members: (0..3).map(entry).collect(),
         next_member: MemberId(3),
     };
@@ -401,7 +402,7 @@ fn an_administrator_signs() {
     for verifier in verifiers.into_iter().chain(sessions) {
         assert!(verifier.envelope(&signed), "{verifier:?}");
         assert!(!verifier.envelope(&maced) && !verifier.envelope(&tagged), "{verifier:?}");
-        let listed = verifier.only([client(1).client_id()].into());
+        let listed = verifier.admitting(&Access::only([client(1).client_id()]));
         assert!(listed.envelope(&signed), "as a member's, whoever else is listed");
     }
 }

@@ -2,7 +2,7 @@
 
 use pentarchy_core::change::Change;
 use pentarchy_core::configuration::{
-    Administrators, Configuration, Facts, MemberEntry, RequestMeans,
+    Access, Administrators, Configuration, Facts, MemberEntry, RequestMeans,
 };
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{GroupId, MemberId, Millis};
@@ -53,6 +53,7 @@ fn change(number: u64) -> Change {
         requests: RequestMeans::Signature,
         secret: None,
         administrators: Administrators::default(),
+        access: Access::Open,
         members: Vec::new(),
         next_member: MemberId(0),
     };

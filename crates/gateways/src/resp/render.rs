@@ -7,7 +7,6 @@ use super::inbox::Message;
 use super::local::Session;
 use super::work::{Expected, Render, Settled, Work};
 use bytes::{Bytes, BytesMut};
-use std::sync::atomic::Ordering::Relaxed;
 
 impl<B: Backend> Connection<B> {
     /// Makes a reply here; it leaves after those that are expected before it.
@@ -65,9 +64,7 @@ impl<B: Backend> Connection<B> {
                     };
                     self.pending_bytes -= length;
                     self.settled_bytes -= settled.length();
-                    if matches!(settled, Settled::Failed(_)) {
-                        self.shared.counters.failures.fetch_add(1, Relaxed);
-                    }
+                    self.shared.note(!matches!(settled, Settled::Failed(_)));
                     let start = self.output.len();
                     let torn = matches!(render, Render::Subscribed(_)) && settled.is_error();
                     let mut out = Encoder::new(&mut self.output, resp);

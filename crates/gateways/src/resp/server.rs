@@ -135,8 +135,8 @@ impl<B: Backend> Gateway<B> {
             tracing::debug!(%peer, %error, "no keepalive");
         }
         let inbox = Arc::new(Inbox::new(self.shared.config.output_bytes_max));
-        let session = Session::new(id, peer, &self.shared);
         let local = stream.local_addr().unwrap_or(self.shared.address);
+        let session = Session::new(id, (peer, local), &self.shared);
         let line = session.line().into();
         self.shared.register(id, Peer { address: peer, local, inbox: inbox.clone(), line });
         let (hub, backend) = (self.hub.clone(), self.backend.clone());

@@ -7,8 +7,12 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+/// How long a gateway tells clients to look for another one after the group has not answered.
+const UNANSWERED_MS: u64 = 5_000;
 
 /// See the [module](self).
 pub(crate) struct Shared {
@@ -18,6 +22,9 @@ pub(crate) struct Shared {
     /// What every command that waits for the backend has a share of.
     pub budget: Budget,
     pub counters: Counters,
+    /// Milliseconds from the start to the last command that the group failed to answer, and one
+    /// more; 0 if it has answered one since.
+    unanswered: AtomicU64,
     clients: Mutex<BTreeMap<u64, Peer>>,
 }
 
@@ -54,8 +61,30 @@ impl Shared {
             started: Instant::now(),
             budget,
             counters: Counters::default(),
+            unanswered: AtomicU64::new(0),
             clients: Mutex::default(),
         }
+    }
+
+    /// The group answered a command, or it did not.
+    pub fn note(&self, answered: bool) {
+        if !answered {
+            self.counters.failures.fetch_add(1, Relaxed);
+            self.unanswered.store(self.elapsed_ms() + 1, Relaxed);
+        } else if self.unanswered.load(Relaxed) != 0 {
+            self.unanswered.store(0, Relaxed);
+        }
+    }
+
+    /// Whether clients may expect answers: the group answered the last command, or that was a while
+    /// ago, so that somebody has to try.
+    pub fn serves(&self) -> bool {
+        let unanswered = self.unanswered.load(Relaxed);
+        unanswered == 0 || self.elapsed_ms() >= unanswered + UNANSWERED_MS
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Peer>> {

@@ -1,7 +1,8 @@
 //! Commands that are answered by the gateway itself, and how replies look.
 
 use crate::redis::Redis;
-use crate::support::{Client, local};
+use crate::support::{Client, Held, config, local, next, start};
+use pentarchy_services::kv::Reply;
 
 #[test]
 fn connection_commands() {
@@ -36,7 +37,7 @@ fn connection_commands() {
             "CONFIG SET save x",
             "-ERR CONFIG SET is not supported: the gateway is configured when it is started",
         ),
-        ("COMMAND COUNT", ":170"),
+        ("COMMAND COUNT", ":173"),
         ("COMMAND INFO get nonsense", "[[\"get\" :2 [+readonly +fast] :1 :1 :1 [] [] [] []] nil]"),
         (
             "COMMAND DOCS ping",
@@ -140,4 +141,50 @@ fn a_subcommand_that_cannot_be_right_aborts_its_transaction() {
         let cluster = client.ask("INFO cluster");
         assert_eq!(cluster, "\"# Cluster\\r\\ncluster_enabled:0\\r\\n\"");
     }
+}
+
+/// What libraries that know Redis Sentinel ask of each address that they were given.
+#[test]
+fn a_gateway_names_itself_to_who_looks_for_one() {
+    let gateway = local();
+    let port = gateway.address.port();
+    let mut client = Client::connect(gateway.address);
+    let here = format!("[\"127.0.0.1\" \"{port}\"]");
+    let known = format!(
+        "[\"name\" \"pentarchy\" \"ip\" \"127.0.0.1\" \"port\" \"{port}\" \"flags\" \"master\" \
+         \"num-slaves\" \"0\" \"num-other-sentinels\" \"0\" \"quorum\" \"1\"]"
+    );
+    for (line, wanted) in [
+        ("SENTINEL get-master-addr-by-name pentarchy", here.as_str()),
+        ("SENTINEL GET-MASTER-ADDR-BY-NAME other", "nil"),
+        ("SENTINEL MASTERS", &format!("[{known}]")),
+        ("SENTINEL MASTER pentarchy", &known),
+        ("SENTINEL MASTER other", "-ERR No such master with that name"),
+        ("SENTINEL SENTINELS pentarchy", "[]"),
+        ("SENTINEL REPLICAS pentarchy", "[]"),
+        ("SENTINEL FAILOVER pentarchy", "-ERR unknown subcommand 'FAILOVER'. Try SENTINEL HELP."),
+        ("ROLE", "[\"master\" :0 []]"),
+    ] {
+        assert_eq!(client.ask(line), wanted, "{line}");
+    }
+}
+
+#[test]
+fn a_gateway_that_the_group_does_not_answer_has_clients_look_elsewhere() {
+    let (backend, waiting) = Held::new();
+    let gateway = start(config(), backend);
+    let mut client = Client::connect(gateway.address);
+    let names_itself = |client: &mut Client| {
+        client.ask("SENTINEL GET-MASTER-ADDR-BY-NAME pentarchy").contains("127.0.0.1")
+    };
+    client.send(b"GET k\r\n");
+    drop(next(&waiting));
+    assert!(client.read_any().starts_with("-ERR the gateway is closing"));
+    assert!(!names_itself(&mut client));
+    assert!(client.ask("SENTINEL MASTERS").contains("\"master,s_down,o_down\""));
+    client.send(b"GET k\r\n");
+    let (_, done) = next(&waiting);
+    done.complete(Ok(Reply::Nil.encode().into()));
+    assert_eq!(client.read_any().trim(), "$-1");
+    assert!(names_itself(&mut client));
 }

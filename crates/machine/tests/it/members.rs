@@ -8,7 +8,7 @@ use bytes::Bytes;
 use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::change::{Change, Petition, Ready};
 use pentarchy_core::configuration::{
-    Administrators, Configuration, MemberEntry, RequestMeans, SealedSecret,
+    Access, Administrators, Configuration, MemberEntry, RequestMeans, SealedSecret,
 };
 use pentarchy_core::counter::{Instance, TrustedMac, Ui};
 use pentarchy_core::digest::Digest;
@@ -120,6 +120,7 @@ fn configuration(number: u64, members: &[u32]) -> Configuration {
         requests: RequestMeans::Signature,
         secret: None,
         administrators: Administrators::default(),
+        access: Access::Open,
         members: members.iter().map(entry).collect(),
         next_member: MemberId(4),
     }

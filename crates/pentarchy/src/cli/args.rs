@@ -1,6 +1,7 @@
 //! Every command and option, with its help text.
 
 use super::backup::args::{LogArgs, SnapshotArgs};
+use super::clients::ClientsArgs;
 use super::config::ConfigArgs;
 use super::counter::{CounterArgs, CounterChoice};
 use super::members::args::{MembersArgs, ReconfigureArgs};
@@ -63,6 +64,8 @@ pub enum Command {
     Top(TopArgs),
     /// Change a group while it runs, as its administrators
     Members(MembersArgs),
+    /// Say who may be a client of a group that runs, as its administrators
+    Clients(ClientsArgs),
     /// Have a running group switch to another protocol, with other members and another f if need be
     Reconfigure(ReconfigureArgs),
     /// Export and check what has become of a group since its cluster.toml was written

@@ -8,9 +8,9 @@ use pentarchy::metrics::gateway::GatewaySource;
 use pentarchy::metrics::server;
 use pentarchy::{KeyPair, node};
 use pentarchy_client::OUTSTANDING_DEFAULT;
-use pentarchy_console::descriptors;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::stop::stop_signal;
+use pentarchy_console::{complain, descriptors};
 use pentarchy_core::quorum::ClientQuorums;
 use pentarchy_gateways::resp::{Gateway, GatewayConfig, Password, Replicated};
 use std::fs::File;
@@ -26,6 +26,15 @@ pub fn run(args: &GatewayArgs) -> Outcome {
     let config = ClusterConfig::load_present(&args.config)?;
     descriptors::raise();
     let keys = KeyPair::load(&args.key).map_err(|error| Failure::Usage(error.to_string()))?;
+    if !config.admits(&keys) {
+        // They may have changed the group since this file was written.
+        complain(&format!(
+            "{} lists other clients than this key: if administrators have not added it since, \
+             replicas refuse it (pentarchy clients add {})",
+            args.config.display(),
+            hex::encode(keys.public())
+        ));
+    }
     let stop = stop_signal(args.leash)?;
     let metrics = args.metrics.map(bind_metrics).transpose()?;
     let copies = u32::try_from(config.membership().quorums().f).unwrap_or(u32::MAX);

@@ -4,6 +4,7 @@
 mod args;
 mod backup;
 mod barrier;
+mod clients;
 mod config;
 mod counter;
 mod data_folder;
@@ -60,6 +61,7 @@ fn run_command(cli: Cli) -> Outcome {
         Command::Status(args) => status::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Members(args) => members::run(&args),
+        Command::Clients(args) => clients::run(&args),
         Command::Reconfigure(args) => members::reconfigure(&args),
         Command::Config(args) => config::run(&args),
         Command::Snapshot(args) => backup::run_snapshot(&args),

@@ -22,6 +22,7 @@ mod explore;
 mod faults;
 mod fenced;
 mod flood;
+mod gateways;
 mod hosts;
 #[cfg(target_os = "linux")]
 mod joining;

@@ -3,7 +3,7 @@
 //! the one that the gateway's own tests run.
 
 use crate::support::{Cluster, eventually, free_port, pentarchy, text};
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,6 +15,18 @@ impl Drop for Ends {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A Python that has redis-py.
+pub fn python() -> OsString {
+    let own = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../python/bin/python3");
+    let python = if own.exists() { own.into_os_string() } else { "python3".into() };
+    let redis_py = Command::new(&python).args(["-c", "import redis"]).output();
+    assert!(
+        redis_py.is_ok_and(|output| output.status.success()),
+        "MISSING HERE: redis-py, which .ci/run installs into target/python"
+    );
+    python
 }
 
 #[test]
@@ -35,15 +47,8 @@ fn what_applications_do_works_through_a_cluster_one_of_whose_replicas_lies() {
     let corrupt = ["break", "2", "--corrupt", "--data", text(&cluster.data)];
     assert!(pentarchy(&corrupt).status().expect("it starts").success());
 
-    let own = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../python/bin/python3");
-    let python = if own.exists() { own.as_os_str() } else { OsStr::new("python3") };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../gateways/tests/it/redis_py.py");
-    let redis_py = Command::new(python).args(["-c", "import redis"]).output();
-    assert!(
-        redis_py.is_ok_and(|output| output.status.success()),
-        "MISSING HERE: redis-py, which .ci/run installs into target/python"
-    );
-    let output = Command::new(python).args([script, &port.to_string()]).output();
+    let output = Command::new(python()).args([script, &port.to_string()]).output();
     let output = output.expect("python3 runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -115,7 +115,8 @@ impl Network {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::config::{Access, Listen};
+    use crate::config::Listen;
+    use pentarchy_core::configuration::Access;
     use pentarchy_core::ids::{GroupId, Incarnation};
     use pentarchy_core::membership::{Life, Membership};
     use pentarchy_crypto::keys::KeyPair;

@@ -10,9 +10,10 @@ use tracing::{info, warn};
 
 impl Network {
     /// From now on there are links to these members, at the addresses that their configuration
-    /// names; of the first configuration, each replica knows the addresses from its own file. A
-    /// link that is there stays, although its other end may have moved. Those to members that left
-    /// stay for a while.
+    /// names, and to the clients that it admits; of the first configuration, each replica knows
+    /// both from its own file. A link that is there stays, although its other end may have moved.
+    /// Those to members that left stay for a while; those to former clients until they
+    /// [have heard](Self::let_in) of the configuration.
     pub fn begin_configuration(&mut self, membership: &Membership, now_ms: u64) {
         for id in self.peers.leave(membership, now_ms + LEAVING_MILLIS) {
             info!(peer = id.0, "is a member of the group no more");
@@ -23,6 +24,9 @@ impl Network {
             }
         }
         let stated = membership.stated.as_deref().filter(|stated| stated.number > 0);
+        if let Some(stated) = stated {
+            self.access = stated.access.clone();
+        }
         let entries = stated.into_iter().flat_map(|stated| &stated.members);
         let (me, mut names) = (self.peers.me, Vec::new());
         for entry in entries.filter(|entry| entry.id != me) {
@@ -70,7 +74,7 @@ mod tests {
     use crate::peers::Peers;
     use bytes::Bytes;
     use pentarchy_core::configuration::{
-        Administrators, Configuration, Facts, MemberEntry, RequestMeans,
+        Access, Administrators, Configuration, Facts, MemberEntry, RequestMeans,
     };
     use pentarchy_core::ids::{GroupId, Incarnation, Node};
     use pentarchy_core::membership::{Life, PillarConfig};
@@ -108,6 +112,7 @@ mod tests {
             requests: RequestMeans::Signature,
             secret: None,
             administrators: Administrators::default(),
+            access: Access::Open,
             members: members.iter().map(entry).collect(),
             next_member: MemberId(2),
         };

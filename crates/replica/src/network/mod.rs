@@ -10,7 +10,7 @@ mod resolving;
 mod strangers;
 
 use crate::clients::{Change, Clients};
-use crate::config::{Access, HostLimits, Listen};
+use crate::config::{HostLimits, Listen};
 use crate::counters::{Counters, Messages, Traffic};
 use crate::error::StartError;
 use crate::fault::Fault;
@@ -21,6 +21,7 @@ use faulty::Faulty;
 pub use handing::Handed;
 #[cfg(test)]
 pub use handing::tests::{Group, round, until};
+use pentarchy_core::configuration::Access;
 use pentarchy_core::ids::{ClientId, MemberId, Node};
 use pentarchy_core::ports::client::ToClient;
 use pentarchy_core::wire::{Wire, Writer};
@@ -154,7 +155,7 @@ impl Network {
             pillar: None,
             sweep_ms: 0,
             identity,
-            access: Access::Listed(BTreeSet::new()),
+            access: Access::Only(Vec::new()),
             begun: 0,
             governing: BTreeSet::new(),
             limits,

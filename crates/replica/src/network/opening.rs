@@ -243,12 +243,14 @@ impl Network {
         self.access.admits(client) || self.governing.contains(client)
     }
 
-    /// Others have a say in the group. Clients that may not connect any more are cut off.
+    /// Others have a say in the group. Clients that may not connect any more are cut off, once they
+    /// were sent what waits for them: it says why.
     pub fn let_in(&mut self, governing: BTreeSet<ClientId>, now_ms: u64) {
         self.governing = governing;
         let connected = self.clients.connected();
         let refused = connected.filter(|(id, _)| !self.may_connect(id)).map(|(_, token)| token);
         for token in refused.collect::<Vec<_>>() {
+            self.flush_link(token, now_ms);
             self.close(token, now_ms, "the group does not let this client in any more");
         }
     }

@@ -5,6 +5,7 @@ use crate::tally::{Believer, Tally};
 use bytes::Bytes;
 use pentarchy_client::{Client, ClientConfig};
 use pentarchy_core::auth::Verifier;
+use pentarchy_core::configuration::Access;
 use pentarchy_core::counter::{Position, Refused, Ui, Usig};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::erased::{CoreEffect, Erased, ReplicaCore};
@@ -16,9 +17,7 @@ use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_crypto::signing_keys::SigningKeys;
 use pentarchy_crypto::verifier::{GroupVerifier, RequestMode, UsigCheck};
-use pentarchy_replica::{
-    Access, EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, Running,
-};
+use pentarchy_replica::{EpochFactory, HostLimits, Listen, Replica, ReplicaConfig, Running};
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;

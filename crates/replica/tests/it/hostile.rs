@@ -6,6 +6,7 @@ use crate::tally::{LARGE, answer};
 use bytes::Bytes;
 use pentarchy_client::{Client, RequestError};
 use pentarchy_core::auth::AuthTag;
+use pentarchy_core::configuration::Access;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{GroupId, MemberId, Node, ReplicaId};
 use pentarchy_core::limits::PENDING_CLIENT_ENVELOPES_MAX;
@@ -19,7 +20,7 @@ use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_io::channel::Channel;
 use pentarchy_io::channel::Identity;
 use pentarchy_io::hello::Hello;
-use pentarchy_replica::{Access, ReplicaConfig};
+use pentarchy_replica::ReplicaConfig;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -123,7 +124,7 @@ fn nobody_can_claim_to_be_someone_else() {
 fn a_client_that_is_not_listed_is_refused() {
     let listed = KeyPair::from_seed([1; 32]).client_id();
     let cluster = Cluster::with(1, Tuning::default(), &|config| {
-        config.access = Access::Listed([listed].into());
+        config.access = Access::only([listed]);
     });
     let (stranger, client) = (cluster.client(2), cluster.client(1));
     works(&cluster, &client, 1);

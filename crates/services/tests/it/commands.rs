@@ -1,6 +1,6 @@
 //! Each group of commands, errors included.
 
-use crate::support::{context, run, script, show, words};
+use crate::support::{context, run, run_at, script, show, words};
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
 use pentarchy_core::service::Service;
 use pentarchy_services::kv::reply::REPLY_BYTES_MAX;
@@ -490,4 +490,58 @@ fn floats_are_added_in_decimal_and_scores_as_doubles() {
          ZRANK z none WITHSCORE => nil[]
          ZREVRANK z a => :0",
     );
+}
+
+#[test]
+fn what_is_to_be_done_once_is_done_once() {
+    let mut kv = script(
+        "ONCE o 60 INCR n => :1
+         ONCE o 60 INCR n => :1
+         once o 5 INCR n => :1
+         GET n => \"1\"
+         ONCE o 60 INCR m => -ERR the key of ONCE was used for another command
+         ONCE other 60 INCR n => :2
+         SET text x => OK
+         ONCE p 60 INCR text => -ERR value is not an integer or out of range
+         SET text 4 => OK
+         ONCE p 60 INCR text => :5
+         ONCE text 60 GET n => -ERR the key of ONCE holds something else than a reply
+         ONCE q 60 ONCE r 60 INCR n => -ERR ONCE takes no other ONCE
+         ONCE q 60 NOSUCH => -ERR unknown command 'NOSUCH', with args beginning with: 
+         ONCE q 0 INCR n => -ERR invalid expire time in 'once' command
+         ONCE q x INCR n => -ERR value is not an integer or out of range
+         EXISTS q r => :0
+         RPUSH l a b => :2
+         ONCE q 60 BLPOP l 0 => [\"l\" \"a\"]
+         ONCE q 60 BLPOP l 0 => [\"l\" \"a\"]
+         LLEN l => :1
+         TTL o => :60
+         LPUSH list v => :1
+         ONCE list 60 GET n => -WRONGTYPE Operation against a key holding the wrong kind of value",
+    );
+    // It is forgotten when its time is over.
+    assert_eq!(run_at(&mut kv, 59_999, &words("ONCE o 60 INCR n")), Reply::Int(1));
+    assert_eq!(run_at(&mut kv, 60_000, &words("ONCE o 60 INCR n")), Reply::Int(3));
+    // Nobody believes what somebody else wrote there.
+    assert_eq!(run(&mut kv, &words("ONCE mine 60 INCR n")), Reply::Int(4));
+    let Reply::Bulk(kept) = run(&mut kv, &words("GET mine")) else { panic!("it is a string") };
+    run(&mut kv, &[b"SET", b"mine", &[&kept[..], b"more"].concat()]);
+    let refused = show(&run(&mut kv, &words("ONCE mine 60 INCR n")));
+    assert_eq!(refused, "-ERR the key of ONCE holds something else than a reply");
+}
+
+/// What cannot be kept is not executed again all the same, and can be saved and restored.
+#[test]
+fn a_reply_that_is_too_large_to_keep_is_said_to_be_so() {
+    let mut kv = Kv::default();
+    let large = vec![b'v'; VALUE_BYTES_MAX - 40];
+    run(&mut kv, &[b"SET", b"large", &large]);
+    assert_eq!(run(&mut kv, &words("ONCE o 60 GETDEL large")), Reply::Bulk(large.into()));
+    let said = show(&run(&mut kv, &words("ONCE o 60 GETDEL large")));
+    assert!(said.starts_with("-ERR executed before, but the reply was too large"), "{said}");
+    let mut copy = Kv::default();
+    for section in kv.filled_sections().collect::<Vec<_>>() {
+        copy.restore_section(section, &kv.section(section)).expect("a section");
+    }
+    assert_eq!(show(&run(&mut copy, &words("ONCE o 60 GETDEL large"))), said);
 }

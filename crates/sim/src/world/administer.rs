@@ -8,7 +8,7 @@ use crate::swarm::AS_IT_SHOULD_BE;
 use crate::time::Micros;
 use pentarchy_core::change::{Change, Petition, Withdrawal};
 use pentarchy_core::configuration::{
-    Administrators, Configuration, MemberEntry, RequestMeans, SealedSecret,
+    Access, Administrators, Configuration, MemberEntry, RequestMeans, SealedSecret,
 };
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, MemberId, Millis, ReplicaId};
@@ -67,6 +67,7 @@ pub(super) fn stated(
         requests: RequestMeans::Signature,
         secret: None,
         administrators: Administrators { threshold: THRESHOLD, keys },
+        access: Access::Open,
         members: first.members.iter().map(entry).collect(),
         next_member: MemberId(first.n() as u32),
     };

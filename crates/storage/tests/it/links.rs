@@ -3,7 +3,7 @@
 use crate::workload::{identity, options};
 use pentarchy_core::auth::Signature;
 use pentarchy_core::configuration::{
-    Administrators, Configuration, Facts, MemberEntry, RequestMeans,
+    Access, Administrators, Configuration, Facts, MemberEntry, RequestMeans,
 };
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof, Witnesses};
@@ -49,6 +49,7 @@ fn configuration(group: GroupId, number: u64) -> Configuration {
         requests: RequestMeans::Signature,
         secret: None,
         administrators: Administrators { threshold: 1, keys: vec![[90; 32]] },
+        access: Access::Open,
         members: [0, 1, 2, 3].map(entry).to_vec(),
         next_member: MemberId(4),
     }

@@ -5,7 +5,7 @@ use pentarchy_core::Bytes;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::change::Change;
 use pentarchy_core::configuration::{
-    Administrators, Configuration, Facts, MemberEntry, RequestMeans, SealedSecret,
+    Access, Administrators, Configuration, Facts, MemberEntry, RequestMeans, SealedSecret,
 };
 use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
@@ -131,6 +131,10 @@ pub fn configuration(number: u64) -> Configuration {
         administrators: Administrators {
             threshold: 2,
             keys: [0, 1, 2].map(|number| administrator(number).0).to_vec(),
+        },
+        access: match number {
+            0 => Access::Open,
+            _ => Access::only([4, 5].map(|client| ClientId(counting(client)))),
         },
         members: [1, 2, 3].map(|id| member(id, (number > 0).then_some(0x80))).to_vec(),
         next_member: MemberId(4),

@@ -5,6 +5,7 @@ mod catalogue;
 mod client;
 mod info;
 mod refused;
+mod sentinel;
 mod session;
 mod subcommands;
 
@@ -134,7 +135,9 @@ static TABLE: &[Entry] = &[
     subscription("punsubscribe", -1, (Topic::Pattern, false), "Ends subscriptions to patterns"),
     subscribed(open(here("quit", -1, session::quit, "Closes the connection"))),
     special("reset", 1, Special::Reset, "connection", "Begins the connection anew"),
+    here("role", 1, sentinel::role, "Says that the gateway takes writes"),
     here("select", 2, session::select, "Chooses database 0, the only one"),
+    here("sentinel", -2, sentinel::sentinel, "Names this gateway as one that serves"),
     here("shutdown", -1, refused::shutdown, "Refused"),
     here("slowlog", -2, refused::slowlog, "Has nothing to tell: no slow commands are kept"),
     subscription("subscribe", -2, (Topic::Channel, true), "Subscribes to channels"),

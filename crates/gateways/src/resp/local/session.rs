@@ -73,7 +73,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub fn new(id: u64, peer: SocketAddr, shared: &Shared) -> Self {
+    pub fn new(id: u64, (peer, local): (SocketAddr, SocketAddr), shared: &Shared) -> Self {
         Self {
             id,
             resp: Resp::Two,
@@ -89,7 +89,7 @@ impl Session {
             client_library: Vec::new(),
             client_version: Vec::new(),
             peer,
-            local: shared.address,
+            local,
         }
     }
 
@@ -110,6 +110,11 @@ impl Session {
             text(&self.client_version),
             self.resp.number(),
         )
+    }
+
+    /// The address at which the client has found the gateway.
+    pub const fn local(&self) -> SocketAddr {
+        self.local
     }
 
     fn count(&self, wanted: Topic) -> usize {

@@ -6,10 +6,11 @@ use super::args::SaveArgs;
 use super::offline::{self, Replayed};
 use super::state::{State, WRITE_BYTES, newest, retried};
 use super::{has_only_states, print};
-use pentarchy::config::{Admission, ClusterConfig};
+use pentarchy::config::ClusterConfig;
 use pentarchy::files::{write_whole, write_whole_with};
 use pentarchy_console::complain;
 use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_core::configuration::Access;
 use pentarchy_core::ids::{Millis, Slot};
 use pentarchy_core::membership::Base;
 use pentarchy_storage::backup::{self, Backup};
@@ -146,7 +147,7 @@ fn configuration(args: &SaveArgs) -> Outcome<Option<ClusterConfig>> {
 
 /// Has the group order a request, and saves a checkpoint behind it that the group vouches for.
 fn save_acknowledged(args: &SaveArgs, config: &ClusterConfig) -> Outcome<(State, Option<Millis>)> {
-    if matches!(config.admission, Admission::Only(_)) && args.key.is_none() {
+    if matches!(config.access, Access::Only(_)) && args.key.is_none() {
         return Err(Failure::Usage(
             "this group admits listed clients only: name the key of one with --key".to_owned(),
         ));

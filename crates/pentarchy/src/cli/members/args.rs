@@ -233,7 +233,8 @@ fn digest(text: &str) -> Result<String, String> {
     }
 }
 
-fn public_key(text: &str) -> Result<[u8; 32], String> {
+/// A public key, in hexadecimal digits.
+pub fn public_key(text: &str) -> Result<[u8; 32], String> {
     let mut key = [0; 32];
     let decoded = hex::decode_to_slice(text, &mut key);
     decoded.map(|()| key).map_err(|_| "a public key is 64 hexadecimal digits".to_owned())

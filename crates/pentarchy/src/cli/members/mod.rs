@@ -48,7 +48,7 @@ pub fn run(args: &MembersArgs) -> Outcome {
         MembersCommand::Prepare { address: Some(address), out, .. } => {
             prepare::machine(address, out)
         }
-        MembersCommand::Prepare { address: None, out, .. } => prepare::administrator(out),
+        MembersCommand::Prepare { address: None, out, .. } => prepare::key(out),
         MembersCommand::Add { cards, altering: Altering { f, proposing } } => {
             let mut joins =
                 cards.iter().map(|path| read_card(path)).collect::<Outcome<Vec<_>>>()?;
@@ -120,7 +120,7 @@ pub fn reconfigure(args: &ReconfigureArgs) -> Outcome {
 }
 
 /// Proposes a change of the group as it is, and waits until it has begun.
-fn propose(
+pub(super) fn propose(
     Proposing { asked, expires }: &Proposing,
     change: impl FnOnce(&Shown, &Terms) -> Outcome<Change>,
 ) -> Outcome {
@@ -152,7 +152,7 @@ fn chosen(shown: &Shown, digest: &str) -> Outcome<Change> {
 }
 
 /// The administrators whose keys were given, or are beside the configuration of `up`.
-fn administrators(asked: &Asked) -> Outcome<Vec<Administrator>> {
+pub(super) fn administrators(asked: &Asked) -> Outcome<Vec<Administrator>> {
     let (config, _) = cluster(asked.config.as_deref(), &asked.data)?;
     let mut paths = asked.admin_key.clone();
     if paths.is_empty() && asked.config.is_none() {
@@ -175,7 +175,7 @@ fn connect(config: &ClusterConfig, path: &Path) -> Outcome<Administrator> {
 }
 
 /// What the group says to the first of them that it knows.
-fn show(administrators: &[Administrator]) -> Outcome<Shown> {
+pub(super) fn show(administrators: &[Administrator]) -> Outcome<Shown> {
     show_to(administrators).map_err(unwell)
 }
 

@@ -1,5 +1,5 @@
 //! `members prepare`: the keys of a machine that is to become a member, and its card; or the key of
-//! an administrator.
+//! an administrator. `clients prepare`: that of a client.
 
 use pentarchy::KeyPair;
 use pentarchy::generate::NewMember;
@@ -7,8 +7,9 @@ use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
 use std::path::Path;
 
-/// Makes the key of somebody who is to become an administrator, and prints the public part.
-pub fn administrator(out: &Path) -> Outcome {
+/// Makes the key of somebody who is to become an administrator or a client, and prints the public
+/// part.
+pub fn key(out: &Path) -> Outcome {
     let key = KeyPair::generate();
     key.save(out).map_err(|error| Failure::Usage(error.to_string()))?;
     say(&hex::encode(key.public()));

@@ -3,7 +3,7 @@
 use super::DIGITS;
 use pentarchy::administration::differences;
 use pentarchy_core::change::{Awaiting, Change, Shown};
-use pentarchy_core::configuration::{Configuration, MemberEntry, RequestMeans};
+use pentarchy_core::configuration::{Access, Configuration, MemberEntry, RequestMeans};
 use pentarchy_core::ids::MemberId;
 use serde_json::json;
 
@@ -51,6 +51,10 @@ pub fn list(shown: &Shown) -> String {
     for key in &administrators.keys {
         text += &format!("\nadministrator {}", hex::encode(key));
     }
+    text += &match clients_of(&configuration.access) {
+        None => format!("\nclients {}", OPEN),
+        Some(keys) => format!("\nclients: {} listed, see `pentarchy clients list`", keys.len()),
+    };
     if let Some(pending) = &shown.pending {
         text += &format!(
             "\n\nconfiguration {} is pending; {}: {}",
@@ -97,6 +101,7 @@ fn what_is_new(current: &Configuration, change: &Change) -> String {
         let (needed, all) = (new.threshold, new.keys.len());
         text += &format!("\n  from then on, {needed} of {all} administrators have to agree");
     }
+    text += &who_is_admitted(&current.access, &next.access);
     if next.protocol != current.protocol {
         let requests = match next.requests {
             RequestMeans::Signature => "signatures",
@@ -107,6 +112,32 @@ fn what_is_new(current: &Configuration, change: &Change) -> String {
     }
     if next.f != current.f {
         text += &format!("\n  f = {}", next.f);
+    }
+    text
+}
+
+/// What is said of a group without a list.
+pub const OPEN: &str = "open: anyone who has a key may be a client";
+
+/// The clients that are listed, if only those may be clients.
+pub fn clients_of(access: &Access) -> Option<Vec<String>> {
+    match access {
+        Access::Open => None,
+        Access::Only(clients) => Some(clients.iter().map(|it| hex::encode(it.0)).collect()),
+    }
+}
+
+/// What a change alters about who may be a client.
+fn who_is_admitted(current: &Access, next: &Access) -> String {
+    let (before, Some(then)) = (clients_of(current).unwrap_or_default(), clients_of(next)) else {
+        return if current == next { String::new() } else { format!("\n  {}", OPEN) };
+    };
+    let leave = before.iter().filter(|key| !then.contains(key));
+    let leave = leave.map(|key| format!("\n  client {key} leaves"));
+    let join = then.iter().filter(|key| !before.contains(key));
+    let mut text: String = leave.chain(join.map(|key| format!("\n  client {key} joins"))).collect();
+    if *current == Access::Open {
+        text += "\n  from then on, nobody else may be a client";
     }
     text
 }
@@ -131,6 +162,7 @@ pub fn json_of(shown: &Shown) -> String {
             "members": pending.change.next.members.iter().map(member).collect::<Vec<_>>(),
             "threshold": pending.change.next.administrators.threshold,
             "administrators": keys_of(&pending.change.next),
+            "clients": clients_of(&pending.change.next.access),
             "ready": pending.ready.iter().map(|id| id.0).collect::<Vec<_>>(),
         })
     });
@@ -143,6 +175,7 @@ pub fn json_of(shown: &Shown) -> String {
             "members": proposed.change.next.members.iter().map(member).collect::<Vec<_>>(),
             "threshold": proposed.change.next.administrators.threshold,
             "administrators": keys_of(&proposed.change.next),
+            "clients": clients_of(&proposed.change.next.access),
             "by": proposed.by.iter().map(|by| hex::encode(by.0)).collect::<Vec<_>>(),
         })
     });
@@ -155,6 +188,7 @@ pub fn json_of(shown: &Shown) -> String {
         "f": configuration.f,
         "threshold": configuration.administrators.threshold,
         "administrators": keys_of(configuration),
+        "clients": clients_of(&configuration.access),
         "members": configuration.members.iter().map(member).collect::<Vec<_>>(),
         "pending": pending,
         "proposed": proposed.collect::<Vec<_>>(),

@@ -11,6 +11,7 @@
 
 mod blocking;
 mod encoding;
+mod once;
 mod operation;
 mod pubsub;
 mod registry;

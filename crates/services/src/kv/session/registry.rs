@@ -13,6 +13,8 @@ pub enum Run {
     Pubsub,
     /// Tells the agreed time.
     Time,
+    /// See [`super::once`].
+    Once,
 }
 
 /// A command.
@@ -34,6 +36,7 @@ const fn entry_of(
         Run::Publish => (&["pubsub", "loading", "stale", "fast"], "pubsub"),
         Run::Pubsub => (&["pubsub", "loading", "stale"], "pubsub"),
         Run::Time => (&["loading", "stale", "fast"], "server"),
+        Run::Once => (&["write", "denyoom"], "generic"),
     };
     let keys = Keys { first, last, step: if first == 0 { 0 } else { 1 } };
     Entry { info: CommandInfo { name, arity, flags, keys, group, since, summary }, run }
@@ -49,6 +52,7 @@ static TABLE: &[Entry] = &[
     entry_of("bzmpop", -5, Run::Block, (0, 0), "7.0.0", "Pops members, or waits for one"),
     entry_of("bzpopmax", -3, Run::Block, (1, -2), "5.0.0", "Pops a last member, or waits for one"),
     entry_of("bzpopmin", -3, Run::Block, (1, -2), "5.0.0", "Pops a first member, or waits for one"),
+    entry_of("once", -4, Run::Once, (1, 1), "7.0.0", "Executes a command unless it was before"),
     entry_of("publish", 3, Run::Publish, (0, 0), "2.0.0", "Sends a message to a channel"),
     entry_of("pubsub", -2, Run::Pubsub, (0, 0), "2.8.0", "Describes channels and subscriptions"),
     entry_of("time", 1, Run::Time, (0, 0), "2.6.0", "Returns the agreed time"),

@@ -90,6 +90,7 @@ impl Kv {
             Some(entry) => match check(&entry.info, args) {
                 Err(error) => Err(error),
                 Ok(()) if entry.run == Run::Block => return self.run_blocking(context, args),
+                Ok(()) if entry.run == Run::Once => return self.run_once(context, args),
                 Ok(()) => self.run_special(context, entry.run, args, &mut out),
             },
         };
@@ -107,7 +108,7 @@ impl Kv {
         match run {
             Run::Publish => pubsub::publish(&mut self.sessions, &self.store.work, args, out),
             Run::Pubsub => pubsub::pubsub(&self.sessions, &self.store.work, args, out),
-            Run::Time | Run::Block => {
+            Run::Time | Run::Block | Run::Once => {
                 let millis = i64::try_from(context.time.0).unwrap_or(i64::MAX);
                 let micros = millis % THOUSAND * THOUSAND;
                 out.array(2);

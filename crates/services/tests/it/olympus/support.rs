@@ -2,7 +2,7 @@
 
 use pentarchy_core::auth::Signature;
 use pentarchy_core::configuration::{
-    Administrators, Configuration, Facts, MemberEntry, RequestMeans,
+    Access, Administrators, Configuration, Facts, MemberEntry, RequestMeans,
 };
 use pentarchy_core::digest::{Digest, Hasher};
 use pentarchy_core::ids::{ClientId, GroupId, Incarnation, MemberId, Millis, Slot};
@@ -107,6 +107,7 @@ pub fn configuration(mode: Mode, f: usize, threshold: u8) -> Configuration {
         requests: RequestMeans::Signature,
         secret: None,
         administrators: Administrators { threshold, keys: ADMINISTRATORS.to_vec() },
+        access: Access::Open,
         members: (0..n).map(entry).collect(),
         next_member: MemberId(n as u32),
     }

@@ -3,7 +3,7 @@
 use super::{Bytes, disk};
 use pentarchy_core::auth::Signature;
 use pentarchy_core::configuration::{
-    Administrators, Configuration, Facts, MemberEntry, RequestMeans, SealedSecret,
+    Access, Administrators, Configuration, Facts, MemberEntry, RequestMeans, SealedSecret,
 };
 use pentarchy_core::counter::{Certificate, Counter, Instance, Memory, Position, Statement, Ui};
 use pentarchy_core::digest::Digest;
@@ -89,6 +89,7 @@ fn configuration(number: u64) -> Configuration {
         requests: RequestMeans::Signature,
         secret: (number > 0).then(|| digest(0xe0)),
         administrators: Administrators { threshold: 1, keys: vec![[0xa0; 32]] },
+        access: Access::Open,
         members: [1, 2, 3].map(member).to_vec(),
         next_member: MemberId(4),
     }
