@@ -45,8 +45,11 @@ impl Group {
         };
         let cluster = NewCluster::generate(&addresses, &options);
         cluster.write(folder.path())?;
+        // Replicas are told that by an argument, and clients go by the same configuration.
+        let mut config = cluster.config;
+        config.tuning.batch_requests = case.batch.unwrap_or(config.tuning.batch_requests);
         let mut group = Self {
-            config: cluster.config,
+            config,
             running: system.n,
             supervisor: Supervisor::default(),
             _ports: ports,

@@ -12,6 +12,9 @@ pub trait Follows: Send {
     /// The number of the present configuration.
     fn number(&self) -> u64;
 
+    /// The present configuration.
+    fn membership(&self) -> Arc<Membership>;
+
     /// Follows proofs of how configurations ended, from the present one on. Gives the group to
     /// which they lead; none if they prove nothing new, or clients ask the same replicas in the
     /// same way. `floor` is the lowest number that the client has outstanding, or is to give out

@@ -2,6 +2,7 @@
 
 use crate::completion::Completion;
 use crate::config::{ClientConfig, ClientEvent, OnEvent};
+use crate::convincing::Convincing;
 use crate::error::{ConnectError, RequestError};
 use crate::fetching::Fetching;
 use crate::follows::{Follows, NextGroup};
@@ -9,6 +10,7 @@ use crate::inbox::{Answer, Command, Inbox, Question};
 use crate::judged::{JudgedOperations, take_held_back};
 use crate::judging::result;
 use crate::links::{Changes, Links};
+use crate::said::Said;
 use crate::waiting::Waiting;
 use bytes::Bytes;
 use pentarchy_core::epochs::Proof;
@@ -16,8 +18,7 @@ use pentarchy_core::ids::{Epoch, Millis, Node, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event, Outcome, ToClient, ToReplica};
 use pentarchy_core::request::FENCE;
-use pentarchy_core::standing::{Begun, Standing};
-use pentarchy_core::wire::Wire;
+use pentarchy_core::standing::Begun;
 use pentarchy_crypto::request_auth::ClientSigner;
 use pentarchy_io::backoff::Backoff;
 use pentarchy_io::channel::Identity;
@@ -27,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tracing::{debug, error, info};
+use tracing::{error, info};
 
 /// The token of the waker; replicas' tokens are their ids.
 const WAKER: Token = Token(usize::MAX);
@@ -71,8 +72,10 @@ pub struct Host {
     follows: Option<Box<dyn Follows>>,
     /// The last proofs that each replica sent, until they are judged.
     proofs: BTreeMap<ReplicaId, Vec<Proof>>,
-    /// Which replicas are in a later configuration than this client.
+    /// Which replicas are in a later configuration than this client, ...
     begun: Begun,
+    /// ... and which speak as members of the one that it knows.
+    convincing: Convincing,
     /// How often in a row the client could not go where replicas that are ahead of it are.
     strays: u32,
     /// None are judged before this time: each costs far more to judge than to send.
@@ -184,6 +187,7 @@ impl Host {
             fetching: Fetching::default(),
             tried: ReplicaSet::EMPTY,
             begun: Begun::new(members),
+            convincing: Convincing::new(membership.clone()),
             strays: 0,
             epochs: vec![(Epoch(0), 0); members],
             doubts: false,
@@ -231,7 +235,7 @@ impl Host {
             return Ok(true);
         }
         let number = self.follows.as_ref().map_or(0, |follows| follows.number());
-        early.retain(|(from, _)| !self.begun.is_ahead(*from, number));
+        early.retain(|(from, _)| !self.begun.is_ahead(*from, number) && self.convincing.has(*from));
         for (from, message) in early {
             self.desk.step(Event::Message { from, message });
         }
@@ -254,6 +258,7 @@ impl Host {
         self.links.flush(now_ms, &mut changes);
         self.doubts |= changes.closed && self.desk.has_submitted;
         self.fail_asked(changes.lost);
+        changes.lost.iter().for_each(|replica| self.convincing.lose(replica));
         self.inbox.release(std::mem::take(&mut self.desk.completed), 0);
         if self.desk.overtaken {
             self.on_overtaken();
@@ -268,15 +273,22 @@ impl Host {
         let mut proofs = self.follows.is_some().then_some(&mut self.proofs);
         let number = self.follows.as_ref().map(|follows| follows.number());
         let (epochs, begun) = (&mut self.epochs, &mut self.begun);
+        let convincing = &mut self.convincing;
         let Heard { mut arrived, mut early } = Heard::default();
-        self.links.receive(now_ms, changes, |from, bytes| {
+        self.links.receive(now_ms, changes, |from, channel, bytes| {
             let place = usize::from(from.0);
             let is_ahead = number.is_some_and(|number| begun.is_ahead(from, number));
             let Some(said) = Said::read(from, &bytes) else { return };
             let (answer, bytes) = match said {
                 Said::ToCore(message) if is_ahead => return early.push((from, message)),
-                Said::ToCore(message) => return desk.step(Event::Message { from, message }),
-                Said::Begun(number) => return begun.heard(from, number),
+                Said::ToCore(message) if convincing.has(from) => {
+                    return desk.step(Event::Message { from, message });
+                }
+                Said::ToCore(_) => return,
+                Said::Begun(welcome) => {
+                    convincing.hear(from, welcome, channel);
+                    return begun.heard(from, welcome.number);
+                }
                 Said::Status(json) => (Answer::Status, json),
                 Said::State(part) => return fetching.came(from, part),
                 Said::Standing(standing, bytes) => {
@@ -328,6 +340,9 @@ impl Host {
                     self.go_on_with(next);
                     return true;
                 }
+                if follows.number() != self.convincing.number() {
+                    self.convincing.begin(follows.membership());
+                }
             }
             // The replicas' proofs may begin behind the configuration that this client knows, or
             // the client cannot find the next members yet.
@@ -360,6 +375,7 @@ impl Host {
         self.tried = ReplicaSet::EMPTY;
         self.epochs = vec![(Epoch(0), 0); membership.n()];
         self.begun = Begun::new(membership.n());
+        self.convincing = Convincing::new(membership);
         self.fetching = Fetching::default();
         self.proofs.clear();
         self.desk.begin(core, signer);
@@ -563,33 +579,6 @@ struct Heard {
     /// From replicas in a configuration to which the client has not come: answers of two do not
     /// count together, and each may take another number of them.
     early: Vec<(ReplicaId, ToClient)>,
-}
-
-/// What a replica says: of itself, or to the client's core.
-enum Said {
-    Status(Bytes),
-    Standing(Standing, Bytes),
-    State(Bytes),
-    Begun(u64),
-    ToCore(ToClient),
-}
-
-impl Said {
-    /// Reads what a replica sent; none if the replica sent no message.
-    fn read(from: ReplicaId, bytes: &Bytes) -> Option<Self> {
-        match ToClient::from_bytes(bytes) {
-            Ok(ToClient::Status(json)) => return Some(Self::Status(json)),
-            Ok(ToClient::Standing(bytes)) => match Standing::from_bytes(&bytes) {
-                Ok(standing) => return Some(Self::Standing(standing, bytes)),
-                Err(_) => debug!(replica = from.0, "malformed standing"),
-            },
-            Ok(ToClient::State(part)) => return Some(Self::State(part)),
-            Ok(ToClient::Begun(number)) => return Some(Self::Begun(number)),
-            Ok(message) => return Some(Self::ToCore(message)),
-            Err(_) => debug!(replica = from.0, "malformed message"),
-        }
-        None
-    }
 }
 
 impl Desk {

@@ -25,6 +25,7 @@
 
 mod completion;
 mod config;
+mod convincing;
 mod error;
 mod fetching;
 mod follows;
@@ -36,6 +37,7 @@ mod judging;
 pub mod links;
 pub mod numbers;
 mod proxy;
+mod said;
 mod waiting;
 
 pub use completion::{Completions, Pending};

@@ -137,12 +137,12 @@ impl Links {
         Ok(())
     }
 
-    /// Reads what has arrived, and hands each message over.
+    /// Reads what has arrived, and hands each message over, with what names the channel.
     pub fn receive(
         &mut self,
         now_ms: u64,
         changes: &mut Changes,
-        mut on_message: impl FnMut(ReplicaId, Bytes),
+        mut on_message: impl FnMut(ReplicaId, &[u8; 32], Bytes),
     ) {
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
@@ -154,9 +154,11 @@ impl Links {
             if !self.messages.is_empty() && link.open(now_ms) {
                 info!(replica = index, "connected");
                 changes.opened.insert(ReplicaId(index as u16));
-                self.messages.remove(0);
             }
-            self.messages.drain(..).for_each(|bytes| on_message(ReplicaId(index as u16), bytes));
+            if let Some(channel) = link.connection().and_then(|it| it.binding().copied()) {
+                let from = ReplicaId(index as u16);
+                self.messages.drain(..).for_each(|bytes| on_message(from, &channel, bytes));
+            }
             if let Err(closed) = received {
                 self.on_closed(index, closed, now_ms, changes);
             }
@@ -218,7 +220,7 @@ impl Links {
             }
             State::Opening { connection, .. } if closed == Closed::Remote && !link.has_refused => {
                 let why = match connection.remote() {
-                    Some(_) => "cluster.toml there does not list this client's key, or it is full",
+                    Some(_) => "the group does not list this client's key, or it is full",
                     None => "it is of another cluster, or overloaded",
                 };
                 warn!(replica = index, address = %link.address, "the replica hangs up: {why}");

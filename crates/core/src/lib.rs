@@ -75,6 +75,7 @@ pub mod succession;
 pub mod transfer;
 pub mod tree;
 pub mod votes;
+pub mod welcome;
 pub mod window;
 pub mod wire;
 

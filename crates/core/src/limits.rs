@@ -193,7 +193,7 @@ pub const READY_WAIT_MILLIS: u64 = 2_000;
 pub const CHANGE_MILLIS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
 /// Bytes of the proof with which a configuration began, as it is kept in a file. The largest
-/// group's has 33 KiB.
+/// group's has 49 KiB.
 pub const LINK_BYTES_MAX: usize = 64 << 10;
 
 /// Configurations that a group can have, one after the other: each replica keeps how each began.

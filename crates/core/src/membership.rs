@@ -138,6 +138,12 @@ impl Configuration {
 }
 
 impl Membership {
+    /// The number of its configuration; 0 also if nothing is stated of that.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.stated.as_ref().map_or(0, |stated| stated.number)
+    }
+
     /// A group that has no configuration, in its first epoch, each of whose members has one key for
     /// all that it does: for tests and measurements.
     #[must_use]

@@ -134,15 +134,12 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("epochs.rescued-by-message", "a replica goes on by a rescue it is shown").scheduled(),
     mutant("epochs.begins-elsewhere", "an epoch begins where the one before began"),
     mutant("epochs.reads-before-base", "queries are answered from before an epoch's first state"),
-    mutant(
-        "epochs.reads-behind-the-end",
-        "a replica answers queries when its configuration is over",
-    )
-    .scheduled(),
-    mutant("epochs.leaves-at-once", "a member that is left out gives nobody the state it has")
-        .scheduled(),
+    mutant("epochs.reads-behind-the-end", "queries are answered in what is over").scheduled(),
+    mutant("epochs.leaves-at-once", "a member that leaves gives nobody its state").scheduled(),
     mutant("epochs.judged-early", "former keys judge what the next epoch's members sign")
         .scheduled(),
+    mutant("epochs.signing-key-kept", "a member that leaves keeps its last key"),
+    mutant("epochs.former-keys-kept", "a member keeps keys of earlier configurations"),
     mutant("roster.admits-another", "the device of the next member is admitted too"),
     mutant("roster.wait-stays", "members are admitted as often as they ask after a first wait"),
     mutant("roster.one-administrator-is-enough", "one administrator's proposal is pending at once"),
@@ -154,6 +151,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("roster.new-ones-not-needed", "a configuration begins without its new members")
         .scheduled(),
     mutant("standing.counts-who-is-ahead", "answers of two configurations count").scheduled(),
+    mutant("welcome.by-identity", "an identity key alone speaks as a member").scheduled(),
     mutant("changing.possession-not-checked", "a member need not have the key that it names"),
     mutant("changing.silent-when-counted", "a member says that it is ready only until it counts"),
     mutant("changing.forgets-what-is-not-pending", "keys for a change go when it is not pending"),
@@ -641,10 +639,8 @@ pub const MUTANTS: &[Mutant] = &[
         "what a checkpoint of a later view makes final is logged before the checkpoint",
     )
     .scheduled(),
-    mutant(
-        "zyzzyva.votes-for-who-lacks-them-only",
-        "a vote is not sent again to those for whom its slot is final",
-    ),
+    mutant("zyzzyva.votes-for-who-lacks-them-only", "where a slot is final no vote is repeated")
+        .scheduled(),
     mutant("zyzzyva.new-view-not-passed-on", "a NEW-VIEW is not sent again once it is entered"),
     mutant("zyzzyva.older-views-count", "a view takes over what members show from any view")
         .unclaimed(),
@@ -698,7 +694,8 @@ pub const MUTANTS: &[Mutant] = &[
         "executor.resumed-reads-at-once",
         "a query is answered from before what was told before a crash",
     ),
-    mutant("frame.entered-views-worked", "a view that made nothing final counts as long enough"),
+    mutant("frame.entered-views-worked", "a view that made nothing final was long enough")
+        .scheduled(),
     mutant(
         "frame.any-progress-is-enough",
         "timeouts are short again after a view that made anything final, whoever waits",

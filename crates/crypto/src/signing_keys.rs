@@ -32,6 +32,9 @@ const SECRET: &str = "secret";
 /// The file with the key by which the member signs first.
 const FIRST: &str = "first";
 
+/// The file that says that the member has retired.
+const RETIRED: &str = "retired";
+
 /// The longest of these files in bytes.
 const CHANGE_BYTES_MAX: u64 = 1 << 20;
 
@@ -51,6 +54,8 @@ pub struct SigningKeys {
     current: KeyPair,
     /// The others that are not erased.
     others: Vec<Made>,
+    /// The group goes on without the member.
+    is_retired: bool,
 }
 
 /// A key that was made for a change.
@@ -122,6 +127,7 @@ impl SigningKeys {
             current: first.clone(),
             first: Some(first),
             others: Vec::new(),
+            is_retired: false,
         }
         .shared()
     }
@@ -162,6 +168,7 @@ impl SigningKeys {
             first_secret: secret.flatten(),
             first_secret_path: first_secret.map(Path::to_owned),
             others,
+            is_retired: folder.join(RETIRED).exists(),
         }
         .shared())
     }
@@ -290,6 +297,32 @@ impl SigningKeys {
             made.secret = None;
         }
         self.erase(&|made| made.is_former)
+    }
+
+    /// Erases all that the member had to sign and to certify, but for its identity: the group goes
+    /// on without it. It is noted in the folder that it did.
+    ///
+    /// # Errors
+    /// What the system says. What it could not erase is still there.
+    pub fn retire(&mut self) -> io::Result<()> {
+        (self.first, self.first_secret) = (None, None);
+        (self.current, self.is_retired) = (self.identity.clone(), true);
+        let secret = self.first_secret_path.as_deref().map_or(Ok(()), erase_file);
+        let Some(folder) = &self.folder else {
+            self.others.clear();
+            return secret;
+        };
+        let noted = fs::create_dir_all(folder)
+            .and_then(|()| File::create(folder.join(RETIRED))?.sync_all());
+        let first = erase_file(&folder.join(FIRST));
+        let others: Vec<_> = self.others.drain(..).map(|made| made.erase(folder)).collect();
+        [noted, secret, first].into_iter().chain(others).collect()
+    }
+
+    /// Whether the member has [retired](Self::retire).
+    #[must_use]
+    pub const fn is_retired(&self) -> bool {
+        self.is_retired
     }
 
     /// Whether one of those is still there.

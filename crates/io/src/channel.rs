@@ -79,6 +79,8 @@ pub struct Channel {
 struct Session {
     state: State,
     remote: Option<[u8; 32]>,
+    /// Names the channel to both ends, once it is open.
+    binding: [u8; 32],
     message_bytes_max: usize,
     /// A responder that has heard nothing yet does not know who is there, and takes small frames
     /// only.
@@ -123,7 +125,8 @@ impl Channel {
     fn new(handshake: HandshakeState, remote: Option<[u8; 32]>, message_bytes_max: usize) -> Self {
         let state = State::Handshake(Box::new(handshake));
         let is_guarded = remote.is_none();
-        let session = Session { state, remote, message_bytes_max, is_guarded };
+        let binding = [0; 32];
+        let session = Session { state, remote, binding, message_bytes_max, is_guarded };
         Self { deframer: Deframer::default(), session }
     }
 
@@ -137,6 +140,13 @@ impl Channel {
     #[must_use]
     pub const fn remote(&self) -> Option<&[u8; 32]> {
         if self.is_open() { self.session.remote.as_ref() } else { None }
+    }
+
+    /// What names this channel to both ends and to nobody else, once the handshake is over: the
+    /// hash of the handshake (Noise, section 11.2).
+    #[must_use]
+    pub const fn binding(&self) -> Option<&[u8; 32]> {
+        if self.is_open() { Some(&self.session.binding) } else { None }
     }
 
     /// Changes how large the other end's messages may be, for instance when it has said who it is.
@@ -191,6 +201,26 @@ impl Channel {
         Ok(())
     }
 
+    /// What is written from now on is under another key, from which the one before cannot be found
+    /// (Noise, section 11.3). Appends to `out` what has the other end know.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn rekey(&mut self, out: &mut Vec<u8>) -> Result<(), ChannelError> {
+        let State::Open(transport) = &mut self.session.state else {
+            return Err(ChannelError::Handshake);
+        };
+        if transport.sending_nonce() >= NONCES_MAX {
+            return Err(ChannelError::Exhausted);
+        }
+        let mut sealed = [0; TAG_BYTES];
+        transport.write_message(&[], &mut sealed).map_err(|_| ChannelError::Exhausted)?;
+        out.extend_from_slice(&(TAG_BYTES as u32).to_le_bytes());
+        out.extend_from_slice(&sealed);
+        transport.rekey_outgoing();
+        Ok(())
+    }
+
     /// Bytes kept of a frame that is not whole yet.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
@@ -231,6 +261,10 @@ impl Reading<'_> {
             State::Open(_) if frame.is_empty() => Err(ChannelError::Decrypt),
             State::Open(transport) => {
                 let plain = decrypt(transport, frame)?;
+                if plain.is_empty() {
+                    // Only `Channel::rekey` writes an encrypted nothing.
+                    transport.rekey_incoming();
+                }
                 self.session.is_guarded &= plain.is_empty();
                 split(plain, self.messages)
             }
@@ -249,6 +283,8 @@ impl Reading<'_> {
         }
         let remote = handshake.get_remote_static().and_then(|key| key.try_into().ok());
         self.session.remote = Some(remote.ok_or(ChannelError::Handshake)?);
+        let binding = handshake.get_handshake_hash().try_into();
+        self.session.binding = binding.map_err(|_| ChannelError::Handshake)?;
         let State::Handshake(handshake) = std::mem::replace(&mut self.session.state, State::Failed)
         else {
             return Err(ChannelError::Handshake);
@@ -336,6 +372,33 @@ mod tests {
         let (mut a, mut b) = open_pair();
         assert_eq!(pass(&mut a, &mut b, &[b"ping", b""]), [&b"ping"[..], b""]);
         assert_eq!(pass(&mut b, &mut a, &[b"pong"]), [&b"pong"[..]]);
+    }
+
+    #[test]
+    fn both_ends_name_a_channel_alike_and_no_other_one_so() {
+        let (a, b) = open_pair();
+        assert!(a.binding().is_some() && a.binding() == b.binding());
+        assert_ne!(a.binding(), open_pair().0.binding());
+        let (bob, bob_key) = identity(2, 0);
+        let unopened = Channel::initiator(&bob, &bob_key, MAX, &mut Vec::new()).unwrap();
+        assert_eq!(unopened.binding(), None);
+    }
+
+    #[test]
+    fn an_end_goes_over_to_another_key_and_the_other_one_follows() {
+        let (mut a, mut b) = open_pair();
+        let (mut wire, mut got) = (Vec::new(), Vec::new());
+        a.write(&plain(&[b"before"]), &mut wire).unwrap();
+        a.rekey(&mut wire).unwrap();
+        a.write(&plain(&[b"behind"]), &mut wire).unwrap();
+        b.read(&wire, &mut got, &mut Vec::new()).unwrap();
+        assert_eq!(got, [&b"before"[..], b"behind"]);
+        assert_eq!(pass(&mut b, &mut a, &[b"back"]), [&b"back"[..]]);
+        b.rekey(&mut Vec::new()).unwrap();
+        wire.clear();
+        b.write(&plain(&[b"lost"]), &mut wire).unwrap();
+        let read = a.read(&wire, &mut got, &mut Vec::new());
+        assert_eq!(read, Err(ChannelError::Decrypt), "it has not heard of the other key");
     }
 
     #[test]

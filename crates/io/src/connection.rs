@@ -77,6 +77,8 @@ pub struct Connection {
     /// Messages behind their lengths, in frames that end at these places.
     plain: Vec<u8>,
     frame_ends: Vec<usize>,
+    /// Behind these of them, the channel goes over to another key.
+    rekeys: Vec<usize>,
     frame_start: usize,
     /// Encrypted bytes, of which so many are written.
     wire: Vec<u8>,
@@ -139,6 +141,7 @@ impl Connection {
             limits,
             plain: Vec::new(),
             frame_ends: Vec::new(),
+            rekeys: Vec::new(),
             frame_start: 0,
             wire,
             written: 0,
@@ -157,6 +160,23 @@ impl Connection {
     #[must_use]
     pub const fn remote(&self) -> Option<&[u8; 32]> {
         self.channel.remote()
+    }
+
+    /// What names the channel to both ends, once it is open.
+    #[must_use]
+    pub const fn binding(&self) -> Option<&[u8; 32]> {
+        self.channel.binding()
+    }
+
+    /// What is queued from now on leaves under another key, and once what was queued before is
+    /// encrypted, nobody finds the key that encrypted it.
+    pub fn rekey(&mut self) {
+        let end = self.plain.len();
+        if end > self.frame_start {
+            self.frame_ends.push(end);
+            self.frame_start = end;
+        }
+        self.rekeys.push(end);
     }
 
     /// Changes the sizes, for instance when the other side has said who it is.
@@ -302,6 +322,9 @@ impl Connection {
         for end in self.frame_ends.drain(..) {
             self.channel.write(&self.plain[start..end], &mut self.wire)?;
             start = end;
+            for _ in self.rekeys.extract_if(.., |at| *at <= end) {
+                self.channel.rekey(&mut self.wire)?;
+            }
         }
         self.frame_start = 0;
         clear(&mut self.plain);

@@ -1,7 +1,7 @@
 //! The first message inside every channel: the initiator says who it is, and a member's pillar
-//! also which one: it speaks with the same pillar over there. A replica answers a client by an
-//! empty message, the *welcome*: what is executed from then on is answered over this channel. A
-//! client that sent requests before could miss answers, because others may have executed them
+//! also which one: it speaks with the same pillar over there. A replica answers a client by its
+//! [welcome](pentarchy_core::welcome): what is executed from then on is answered over this channel.
+//! A client that sent requests before could miss answers, because others may have executed them
 //! before this replica knew where the client is.
 
 use pentarchy_core::ids::{ClientId, MemberId, Node};

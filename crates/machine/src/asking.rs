@@ -80,6 +80,8 @@ impl<D: Disk> Machine<'_, D> {
             Ok(Message::Seen { epoch, .. }) if epoch != self.engine.epoch => {}
             // It has no part in that epoch.
             Ok(Message::Seen { .. }) if self.engine.places.replica(peer).is_none() => {}
+            // Nor does whoever has a former member's machine.
+            Ok(Message::Seen { .. }) if !driver.is_convinced_by(peer) => {}
             Ok(Message::Seen { lasts, .. }) => return self.on_seen(peer, &lasts, driver),
         }
         Ok(())

@@ -129,10 +129,19 @@ impl<D: Disk> Machine<'_, D> {
             Some(store) => store.is_epoch_durable()?,
             None => true,
         };
-        if is_durable && std::mem::take(&mut self.epoch_manager.has_former_keys) {
+        if is_durable
+            && std::mem::take(&mut self.epoch_manager.has_former_keys)
+            && !mutant!("epochs.former-keys-kept")
+        {
             self.epoch_manager.factory.erase_former_keys();
         }
         Ok(())
+    }
+
+    /// Whether it has yet to erase keys of earlier configurations.
+    #[must_use]
+    pub const fn is_to_erase_keys(&self) -> bool {
+        self.epoch_manager.has_former_keys
     }
 
     /// Keys for changes that can never take effect any more go. That a change is not pending does

@@ -103,6 +103,13 @@ pub trait Driver {
         drop(clients);
     }
 
+    /// Whether a peer speaks as a member in the present configuration
+    /// ([`Welcome`](pentarchy_core::welcome::Welcome)). Drivers without channels need not ask.
+    fn is_convinced_by(&self, peer: MemberId) -> bool {
+        let _ = peer;
+        true
+    }
+
     /// Bytes that wait for a peer.
     fn peer_queued_bytes(&self, peer: MemberId) -> usize;
 

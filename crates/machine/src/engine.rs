@@ -169,6 +169,10 @@ impl Engine {
         driver: &mut impl Driver,
     ) -> Opened {
         let (kind, opened) = match self.try_open(peer, &bytes.slice(1..)) {
+            // It would say the same again once it has shown by what right.
+            Ok(Ok(_)) if !driver.is_convinced_by(peer) => {
+                ("unconvincing", Opened::Nothing(Heard::Taken))
+            }
             Ok(Ok(Some(incoming))) => (incoming.kind(), Opened::Message(incoming)),
             // It was not checked.
             Ok(Ok(None)) => ("redundant", Opened::Nothing(Heard::Taken)),

@@ -78,6 +78,11 @@ pub trait EpochFactory: Send {
     /// Keys of configurations before the present one are to be erased.
     fn erase_former_keys(&mut self) {}
 
+    /// The group goes on without this replica, and needs it no more: all keys by which it signed
+    /// are to be erased. Else whoever found the machines of `f + 1` members that left together
+    /// could make up how their last configuration ended.
+    fn retire(&mut self) {}
+
     /// Whether one of those is still there.
     fn has_former_keys(&self) -> bool {
         false

@@ -49,6 +49,9 @@ impl<D: Disk> Machine<'_, D> {
             self.tell_configuration(driver);
         }
         if is_over || mutant!("epochs.leaves-at-once") {
+            if !mutant!("epochs.signing-key-kept") {
+                self.epoch_manager.factory.retire();
+            }
             return Err(Halt::Removed(epoch));
         }
         self.tell(asked.into_iter(), &Message::Leaves { epoch }, driver);
@@ -69,7 +72,9 @@ impl<D: Disk> Machine<'_, D> {
         }
         let saved = self.store.as_ref().map(|store| store.backing().newest());
         let is_kept = saved.is_none_or(|saved| saved.unwrap_or_default() >= base.slot);
-        if self.executor.executed() >= base.slot && is_kept {
+        // If power failed before, the leaver would have to vote again on how its epoch ended.
+        let is_durable = self.store.as_ref().map_or(Ok(true), |store| store.is_epoch_durable())?;
+        if self.executor.executed() >= base.slot && is_kept && is_durable {
             self.tell([peer].into_iter(), &Message::Settled { epoch }, driver);
         } else if here == epoch {
             self.transfer.want_also_from((base.slot, base.state), peer, &mut self.steps);

@@ -1,13 +1,14 @@
 //! From what a replica is started with to its parts.
 
 use crate::cache::Cache;
-use crate::config::{EpochFactory, HostLimits, ReplicaConfig, Started, States, Storage};
+use crate::config::{EpochFactory, HostLimits, Listen, ReplicaConfig, Started, States, Storage};
 use crate::driver::SocketDriver;
 use crate::error::StartError;
-use crate::network::Network;
+use crate::network::{Credentials, Network};
 use crate::peers::Peers;
 use crate::pillars::Pillars;
 use crate::pillars::mailbox::{Bell, Bells};
+use pentarchy_core::configuration::Access;
 use pentarchy_core::counter::{Instance, Memory, Usig};
 use pentarchy_core::ids::MemberId;
 use pentarchy_core::membership::Membership;
@@ -47,15 +48,15 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
     let me = member.id;
     let identity = Identity::new(*config.keys.channel_secret(), &membership.group_domain());
     let limits = config.limits;
-    let wiring = Wiring { me, membership: membership.clone(), addresses, identity, limits };
-    let identity = wiring.identity.clone();
-    let mut network = Network::new(listen, identity, config.access, limits, wiring.peers()?)?;
+    let credentials = Credentials::new(me, config.signing.clone(), &membership);
+    let wiring =
+        Wiring { me, membership: membership.clone(), addresses, identity, credentials, limits };
+    let mut network = wiring.network(listen, config.access)?;
     let (bell, bells) = (Arc::new(Bell::new(network.waker()?)), Arc::new(Bells::default()));
     let (mut epochs, mut counters, life) = (config.epochs, config.counters, config.life);
     let is_split = membership.lane.pillars > 1 && epochs.can_split();
     let (kept, spool) = open(storage, states, bells.clone())?;
     let (factory, links) = (&mut *epochs, config.links);
-    let counted = &mut counters;
     let beginning = Beginning {
         me,
         life,
@@ -63,7 +64,7 @@ pub fn assemble(config: ReplicaConfig) -> Result<Assembled, StartError> {
         links,
         learned: learned.as_ref(),
         factory,
-        counters: counted,
+        counters: &mut counters,
         is_split,
     };
     let mut begun = beginning.begin(service, kept)?;
@@ -148,12 +149,19 @@ struct Wiring {
     membership: Arc<Membership>,
     addresses: Vec<SocketAddr>,
     identity: Identity,
+    credentials: Credentials,
     limits: HostLimits,
 }
 
 impl Wiring {
     fn peers(&self) -> Result<Peers, StartError> {
         Peers::new(self.me, &self.membership, &self.addresses)
+    }
+
+    /// The replica's own.
+    fn network(&self, listen: Listen, access: Access) -> Result<Network, StartError> {
+        let (identity, credentials) = (self.identity.clone(), self.credentials.clone());
+        Network::new(listen, identity, credentials, access, self.limits, self.peers()?)
     }
 
     /// Has a network know the members of the epoch in which the replica is, if their configuration
@@ -210,8 +218,9 @@ impl Threads<'_> {
         let mine = mine.with_keys(me, signing.clone(), false);
         let signing = |it: Authenticator| it.with_keys(me, signing.clone(), true);
         let thread = |((pillar, cell), authenticator)| {
-            let (identity, peers) = (wiring.identity.clone(), wiring.peers()?);
-            let mut network = Network::of_pillar(pillar, identity, wiring.limits, peers)?;
+            let (identity, credentials) = (wiring.identity.clone(), wiring.credentials.clone());
+            let (limits, peers) = (wiring.limits, wiring.peers()?);
+            let mut network = Network::of_pillar(pillar, identity, credentials, limits, peers)?;
             wiring.follow(&mut network, current);
             let driver = SocketDriver::new(network, timeouts);
             Ok(Thread { engine: engine(cell, authenticator), driver })

@@ -84,6 +84,9 @@ impl Driver for SocketDriver {
     fn on_members(&mut self, membership: &Membership) {
         self.network.begin_configuration(membership, self.now_ms);
     }
+    fn is_convinced_by(&self, peer: MemberId) -> bool {
+        self.network.is_convinced_by(peer)
+    }
     fn on_governing(&mut self, clients: BTreeSet<ClientId>) {
         self.network.let_in(clients, self.now_ms);
     }

@@ -45,7 +45,7 @@ pub struct Link {
     /// The client's queue was full, and is not tried again before the round is over.
     pub is_full: bool,
     /// The last configuration of which the client was told that it has begun.
-    pub told: u64,
+    pub told: Option<u64>,
     /// Bytes that waited for a client after the last flush.
     backlog: usize,
     /// Bytes that the client took since then.
@@ -124,7 +124,7 @@ impl Links {
             pause_ms: 0,
             paused_until_ms: 0,
             is_full: false,
-            told: 0,
+            told: None,
             backlog: 0,
             drained: 0,
             kept_up_ms: 0,

@@ -3,6 +3,7 @@
 use crate::error::StartError;
 use pentarchy_core::ids::MemberId;
 use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::welcome::Welcome;
 use pentarchy_crypto::keys::channel_public;
 use pentarchy_io::backoff::Backoff;
 use std::collections::BTreeMap;
@@ -18,6 +19,10 @@ pub struct Peer {
     pub backoff: Backoff,
     /// It took this connection for what it is.
     pub has_welcomed: bool,
+    /// What it said last over this connection of its right to speak, ...
+    pub welcome: Option<Welcome>,
+    /// ... and whether that convinces in the present configuration.
+    pub is_convincing: bool,
     /// It hung up on us before it did, and that was said.
     pub has_refused: bool,
     /// It is a member no more, and links to it end at this time: until then it can be shown so.
@@ -62,6 +67,8 @@ impl Peers {
                 state: idle(me, member.id, 0),
                 backoff: Backoff::default(),
                 has_welcomed: false,
+                welcome: None,
+                is_convincing: false,
                 has_refused: false,
                 leaves_at_ms: None,
             };
@@ -121,6 +128,7 @@ impl Peers {
         let old = self.token(id).filter(|old| *old != token);
         if let Some(peer) = self.get_mut(id) {
             peer.state = PeerState::Up { token };
+            (peer.welcome, peer.is_convincing) = (None, false);
         }
         old
     }
@@ -149,6 +157,7 @@ impl Peers {
         if let Some(peer) = self.get_mut(id) {
             let dial_at_ms = now_ms + peer.backoff.delay_ms();
             peer.has_welcomed = false;
+            (peer.welcome, peer.is_convincing) = (None, false);
             peer.state = idle(me, id, dial_at_ms);
         }
     }
@@ -189,6 +198,8 @@ impl Peers {
             state: idle(self.me, member.id, now_ms),
             backoff: Backoff::default(),
             has_welcomed: false,
+            welcome: None,
+            is_convincing: false,
             has_refused: false,
             leaves_at_ms: None,
         };
@@ -209,8 +220,8 @@ impl Peers {
     }
 
     /// Ids of the connected members.
-    pub fn connected(&self) -> impl Iterator<Item = MemberId> + '_ {
-        self.peers.keys().copied().filter(|id| self.token(*id).is_some())
+    pub fn connected(&self) -> impl Iterator<Item = (MemberId, usize)> + '_ {
+        self.peers.keys().filter_map(|id| self.token(*id).map(|token| (*id, token)))
     }
 }
 

@@ -19,6 +19,8 @@ pub struct KeyRing {
     owner: ReplicaId,
     /// The one that signs.
     current: [u8; 32],
+    /// It has left the group, and erased all of them.
+    is_retired: bool,
     /// Those that signed before, and are not erased yet.
     former: Vec<[u8; 32]>,
     prepared: Vec<Prepared>,
@@ -41,8 +43,8 @@ impl KeyRing {
     /// With the key with which the group began.
     #[must_use]
     pub fn shared(owner: ReplicaId, first: [u8; 32]) -> SharedKeyRing {
-        let ring =
-            Self { owner, current: first, former: Vec::new(), prepared: Vec::new(), made: 0 };
+        let (former, prepared) = (Vec::new(), Vec::new());
+        let ring = Self { owner, current: first, is_retired: false, former, prepared, made: 0 };
         SharedKeyRing(Arc::new(Mutex::new(ring)))
     }
 
@@ -84,10 +86,31 @@ impl KeyRing {
         self.former.clear();
     }
 
+    /// Erases all keys: its owner has left the group.
+    pub fn retire(&mut self) {
+        self.is_retired = true;
+        self.former.clear();
+        self.prepared.clear();
+    }
+
+    /// How many keys it has of earlier configurations.
+    #[must_use]
+    pub const fn former(&self) -> usize {
+        self.former.len()
+    }
+
+    /// How many keys it has.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.former.len() + self.prepared.len() + !self.is_retired as usize
+    }
+
     /// Whether it has this key.
     #[must_use]
     pub fn has(&self, key: &[u8; 32]) -> bool {
-        self.current == *key || self.former.contains(key) || self.has_prepared(key)
+        self.current == *key && !self.is_retired
+            || self.former.contains(key)
+            || self.has_prepared(key)
     }
 
     /// What a replica signs that has lost the key which it would need.

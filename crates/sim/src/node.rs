@@ -440,6 +440,12 @@ impl<'f> ReplicaNode<'f> {
         self.machine.is_leaving()
     }
 
+    /// Whether it has yet to erase keys of earlier configurations.
+    #[must_use]
+    pub const fn is_to_erase_keys(&self) -> bool {
+        self.machine.is_to_erase_keys()
+    }
+
     /// Whether its epoch is over, and it is about to go on in the next one.
     #[must_use]
     pub fn is_ending(&self) -> bool {

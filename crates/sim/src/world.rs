@@ -6,7 +6,7 @@ use crate::adversary::{Behaviour, Chain};
 use crate::audit::{Audit, Fingerprint};
 use crate::checker::liveness::{Liveness, Waiting};
 use crate::checker::moving_on::MovingOn;
-use crate::checker::{Stand, Verdict, bounds};
+use crate::checker::{Stand, Verdict, bounds, retirement};
 use crate::crypto::{Crypto, client_id, member_id};
 use crate::device::DeviceFault;
 use crate::devices::SimDevices;
@@ -636,6 +636,10 @@ impl<'a> World<'a> {
             // and one that may take something back has none that lasts.
             let lasts = replica.node.is_level() && !replica.node.executor().is_speculative();
             if !replica.crashed && replica.adversary.is_none() && lasts {
+                if !replica.node.is_to_erase_keys() {
+                    let ring = &self.rings[usize::from(replica.id.0)];
+                    retirement::stays(replica.id, ring.lock().former())?;
+                }
                 let slot = replica.node.executor().executed();
                 let state = replica.node.state();
                 self.oracle.ended(replica.id, slot, state)?;

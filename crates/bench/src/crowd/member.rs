@@ -129,7 +129,7 @@ impl Member {
         let mut changes = Changes::default();
         self.links.dial(round.poller, round.now_ms, &mut changes);
         let (core, effects) = (&mut self.core, &mut self.effects);
-        self.links.receive(round.now_ms, &mut changes, |from, bytes| {
+        self.links.receive(round.now_ms, &mut changes, |from, _, bytes| {
             // Replicas here are our own: what is malformed shows as an operation without a result.
             if let Ok(message) = ToClient::from_bytes(&bytes) {
                 core.step(Event::Message { from, message }, effects);

@@ -145,6 +145,10 @@ impl Follows for ConfigFollower {
         self.config.number()
     }
 
+    fn membership(&self) -> Arc<Membership> {
+        Arc::new(self.config.membership())
+    }
+
     fn follow(&mut self, links: &[Proof], floor: u64) -> Option<NextGroup> {
         let known = self.config.number();
         let leads_on = |link: &Proof| link.next.as_ref().is_some_and(|next| next.number > known);

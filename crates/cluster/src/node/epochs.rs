@@ -195,9 +195,9 @@ impl Epochs {
             if !is_over {
                 error!(
                     epoch = %membership.epoch,
-                    "this replica lacks its signing key of this epoch, so the others accept \
-                     nothing that it signs until the next change of the group for which it is \
-                     ready, or until administrators run `pentarchy members replace`"
+                    "this replica lacks its signing key of this epoch, so replicas and clients \
+                     believe nothing that it says until the next change of the group for which \
+                     it is ready, or until administrators run `pentarchy members replace`"
                 );
             }
             signing.current()
@@ -312,6 +312,16 @@ impl EpochFactory for Epochs {
         let erased = self.signing.lock().erase_former(&self.present);
         self.is_erasing = erased.is_err();
         self.report_erasing(erased);
+    }
+
+    fn retire(&mut self) {
+        if let Err(error) = self.signing.lock().retire() {
+            error!(
+                %error,
+                "cannot erase all keys by which this member signed: erase `group-secret`, and all \
+                 files in `signing` but `retired`, in its folder of keys"
+            );
+        }
     }
 
     fn has_former_keys(&self) -> bool {

@@ -96,6 +96,13 @@ pub enum StartError {
         path = .0.display()
     )]
     NoSecret(PathBuf),
+    /// The group goes on without it.
+    #[error(
+        "{path}: the group goes on without this member, which has erased its keys. To have the \
+         machine join again, remove its folders and prepare it anew: `pentarchy members prepare`",
+        path = .0.display()
+    )]
+    Retired(PathBuf),
     /// The trusted devices cannot check the sessions of this configuration's clients.
     #[error(
         "the session_key of the configuration is not that of this replica's trusted device: take \
@@ -168,6 +175,9 @@ pub fn take_secrets(
     let secret = folder.join(GROUP_SECRET);
     let readable = (config.counter == CounterPlace::InProcess).then_some(&*secret);
     let signing = SigningKeys::open(&folder.join(SIGNING_FOLDER), key.clone(), readable)?;
+    if signing.lock().is_retired() {
+        return Err(StartError::Retired(folder.to_owned()));
+    }
     // For its check of every member's key: what follows uses the identity up.
     ClientSigner::macs(key.clone(), &membership)?;
     let here = match config.counter {

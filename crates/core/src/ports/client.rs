@@ -14,6 +14,7 @@ use crate::limits::{
 };
 use crate::request::Envelope;
 use crate::transfer;
+use crate::welcome::Welcome;
 use alloc::sync::Arc;
 
 /// What a client says to a replica over its channel.
@@ -289,9 +290,9 @@ pub enum ToClient {
     /// How the group stands, as an encoded [`Standing`](crate::standing::Standing). Only hosts of
     /// clients read it.
     Standing(Bytes),
-    /// The configuration of this number has begun at the replica: it says so over each connection
-    /// before anything else. Only hosts of clients read it.
-    Begun(u64),
+    /// A configuration has begun at the replica: it says so over each connection before anything
+    /// else. Only hosts of clients read it.
+    Begun(Welcome),
     /// The answer to [`ToReplica::State`], as an encoded [`transfer::Message`]. Only machines that
     /// are to become members read it.
     State(Bytes),
@@ -381,9 +382,9 @@ impl Wire for ToClient {
                 to.u8(11);
                 to.bytes(standing);
             }
-            Self::Begun(number) => {
+            Self::Begun(welcome) => {
                 to.u8(12);
-                to.u64(*number);
+                welcome.encode(to);
             }
             Self::State(answer) => {
                 to.u8(13);
@@ -426,7 +427,7 @@ impl Wire for ToClient {
             7 => Place::decode(from).map(Self::Committed),
             10 => from.bytes(MESSAGE_BYTES_MAX).map(Self::Protocol),
             11 => from.bytes(FRAME_BYTES_MAX).map(Self::Standing),
-            12 => from.u64().map(Self::Begun),
+            12 => Welcome::decode(from).map(Self::Begun),
             13 => from.bytes(MESSAGE_BYTES_MAX).map(Self::State),
             _ => Err(Malformed),
         }

@@ -103,6 +103,31 @@ fn a_key_is_there_from_when_it_is_made_until_it_is_erased() {
     assert_eq!(files(&folder), 2);
 }
 
+/// The group goes on without the member: whoever finds its folder signs nothing in its name.
+#[test]
+fn a_member_that_retires_keeps_its_identity_and_no_other_key() {
+    let (folder, secret) = (folder("retires"), self::folder("retires-secret"));
+    fs::create_dir_all(&secret).unwrap();
+    let secret = secret.join("group-secret");
+    let (first, shared) = (KeyPair::from_seed([4; 32]), GroupSecret::generate());
+    shared.save(&secret).unwrap();
+    SigningKeys::in_memory(identity(), first.clone(), None).lock().save_first(&folder).unwrap();
+    let open = || SigningKeys::open(&folder, identity(), Some(&secret)).unwrap();
+    let keys = open();
+    assert_eq!(keys.lock().current().public(), first.public());
+    let made = keys.lock().prepare(&change(1)).unwrap();
+    keys.lock().retire().unwrap();
+    for keys in [keys, open()] {
+        let keys = keys.lock();
+        assert!(keys.is_retired());
+        assert!(keys.get(&made).is_none() && keys.get(&first.public()).is_none());
+        assert_eq!(keys.current().public(), identity().public());
+    }
+    assert!(!secret.exists());
+    assert_eq!(files(&folder), 1, "the note that it has retired");
+    open().lock().retire().expect("again, after a crash");
+}
+
 #[test]
 fn keys_for_changes_that_are_void_go_and_others_stay() {
     let folder = folder("void");

@@ -64,7 +64,7 @@ impl<B: Backend> Connection<B> {
                     };
                     self.pending_bytes -= length;
                     self.settled_bytes -= settled.length();
-                    self.shared.note(!matches!(settled, Settled::Failed(_)));
+                    self.shared.note(settled.failure());
                     let start = self.output.len();
                     let torn = matches!(render, Render::Subscribed(_)) && settled.is_error();
                     let mut out = Encoder::new(&mut self.output, resp);

@@ -1,5 +1,7 @@
 //! What all connections of a gateway share: its setup, its counters, and how they see each other.
 
+use super::backend::BackendError;
+use super::backend_error::MAY_TAKE;
 use super::budget::Budget;
 use super::config::GatewayConfig;
 use super::inbox::Inbox;
@@ -10,6 +12,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+/// The group will never answer this gateway again.
+const NEVER: u64 = u64::MAX;
 
 /// How long a gateway tells clients to look for another one after the group has not answered.
 const UNANSWERED_MS: u64 = 5_000;
@@ -23,7 +28,7 @@ pub(crate) struct Shared {
     pub budget: Budget,
     pub counters: Counters,
     /// Milliseconds from the start to the last command that the group failed to answer, and one
-    /// more; 0 if it has answered one since.
+    /// more; 0 if it has answered one since, and [`NEVER`] if it never will again.
     unanswered: AtomicU64,
     clients: Mutex<BTreeMap<u64, Peer>>,
 }
@@ -66,13 +71,23 @@ impl Shared {
         }
     }
 
-    /// The group answered a command, or it did not.
-    pub fn note(&self, answered: bool) {
-        if !answered {
-            self.counters.failures.fetch_add(1, Relaxed);
+    /// What came of a command: an answer of the group, or this line.
+    pub fn note(&self, failure: Option<&'static str>) {
+        let unanswered = self.unanswered.load(Relaxed);
+        let Some(line) = failure else {
+            if unanswered != 0 && unanswered != NEVER {
+                self.unanswered.store(0, Relaxed);
+            }
+            return;
+        };
+        self.counters.failures.fetch_add(1, Relaxed);
+        let [ended, overtaken] =
+            [BackendError::Closed, BackendError::Overtaken].map(|it| it.line());
+        let late = [BackendError::TimedOut.line(), BackendError::GivenUp.line(), MAY_TAKE];
+        if line == ended || line == overtaken {
+            self.unanswered.store(NEVER, Relaxed);
+        } else if late.contains(&line) && unanswered != NEVER {
             self.unanswered.store(self.elapsed_ms() + 1, Relaxed);
-        } else if self.unanswered.load(Relaxed) != 0 {
-            self.unanswered.store(0, Relaxed);
         }
     }
 
@@ -80,7 +95,7 @@ impl Shared {
     /// ago, so that somebody has to try.
     pub fn serves(&self) -> bool {
         let unanswered = self.unanswered.load(Relaxed);
-        unanswered == 0 || self.elapsed_ms() >= unanswered + UNANSWERED_MS
+        unanswered == 0 || self.elapsed_ms() >= unanswered.saturating_add(UNANSWERED_MS)
     }
 
     fn elapsed_ms(&self) -> u64 {

@@ -256,7 +256,6 @@ impl<B: Backend> Connection<B> {
             self.wanted = Some(bytes);
             return false;
         }
-        self.shared.counters.failures.fetch_add(1, Relaxed);
         let count = self.next_pack().0.max(1);
         self.settle((0..count).map(|_| Settled::failed(BackendError::Busy)).collect());
         true

@@ -152,6 +152,14 @@ impl Settled {
         }
     }
 
+    /// Why there is no reply, if there is none.
+    pub const fn failure(&self) -> Option<&'static str> {
+        match self {
+            Self::Failed(line) => Some(line),
+            Self::Reply(_) | Self::Replies(_) => None,
+        }
+    }
+
     /// Bytes that it holds.
     pub fn length(&self) -> usize {
         match self {

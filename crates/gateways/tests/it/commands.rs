@@ -2,6 +2,7 @@
 
 use crate::redis::Redis;
 use crate::support::{Client, Held, config, local, next, start};
+use pentarchy_gateways::resp::BackendError;
 use pentarchy_services::kv::Reply;
 
 #[test]
@@ -178,8 +179,8 @@ fn a_gateway_that_the_group_does_not_answer_has_clients_look_elsewhere() {
         client.ask("SENTINEL GET-MASTER-ADDR-BY-NAME pentarchy").contains("127.0.0.1")
     };
     client.send(b"GET k\r\n");
-    drop(next(&waiting));
-    assert!(client.read_any().starts_with("-ERR the gateway is closing"));
+    next(&waiting).1.complete(Err(BackendError::TimedOut));
+    assert!(client.read_any().starts_with("-ERR timed out"));
     assert!(!names_itself(&mut client));
     assert!(client.ask("SENTINEL MASTERS").contains("\"master,s_down,o_down\""));
     client.send(b"GET k\r\n");
@@ -187,4 +188,11 @@ fn a_gateway_that_the_group_does_not_answer_has_clients_look_elsewhere() {
     done.complete(Ok(Reply::Nil.encode().into()));
     assert_eq!(client.read_any().trim(), "$-1");
     assert!(names_itself(&mut client));
+    // That it has enough to do is no reason to go away, and that another one took its place is.
+    for (why, serves) in [(BackendError::Busy, true), (BackendError::Overtaken, false)] {
+        client.send(b"GET k\r\n");
+        next(&waiting).1.complete(Err(why));
+        assert!(client.read_any().starts_with('-'));
+        assert_eq!(names_itself(&mut client), serves, "{why:?}");
+    }
 }

@@ -282,8 +282,8 @@ pub struct ReplicaArgs {
     /// How the log on stderr is written
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
-    /// Requests that a batch may hold, for measurements; the same for all replicas of a group, and
-    /// at every start from one data folder, since it is a part of the configuration
+    /// Requests that a batch may hold, for measurements; the same for all replicas and clients of a
+    /// group, and at every start from one data folder, since it is a part of the configuration
     #[arg(long, hide = true, value_name = "N", value_parser = at_least_one(BATCH_REQUESTS_MAX))]
     pub batch_requests: Option<usize>,
     /// A disk that forgets what was not synced when the process is killed, lies about it, or fills

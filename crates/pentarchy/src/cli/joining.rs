@@ -12,6 +12,7 @@ use pentarchy::following::Follower;
 use pentarchy::generate::SIGNING_FOLDER;
 use pentarchy::joining::{Joining, Progress};
 use pentarchy::learning::{self, Learned, Learner};
+use pentarchy::node::StartError;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
 use pentarchy_core::ids::ReplicaId;
@@ -63,13 +64,20 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
         if present.membership().member(&keys.client_id()).is_some() {
             return Ok(Some(Which { config, id, listener: None, data: None, learned: None }));
         }
-        say(&format!("configuration {} has no place for this machine", present.number()));
+        say(&format!(
+            "configuration {} has no place for this machine: once the group does not need the \
+             state that it may have, remove its folders, and with them its keys",
+            present.number()
+        ));
         return Ok(None);
     }
     // What can go wrong later is tried before: the group counts on who says that it is ready.
     let listener = Some(bind(address(args)?)?);
     let signing = SigningKeys::open(&args.keys.join(SIGNING_FOLDER), keys.clone(), None);
     let signing = signing.map_err(|error| bad(&error))?;
+    if signing.lock().is_retired() {
+        return Err(usage(StartError::Retired(args.keys.clone())));
+    }
     let life = life(&args.keys).map_err(|error| bad(&error))?;
     let config = config.follow_file(&chain_file::beside(&args.config))?;
     // The learner puts what it fetches into that folder, so this process keeps it open.

@@ -70,6 +70,11 @@ fn a_cluster_on_this_machine_gets_other_members() {
     eventually("the new one is level", || is_well() && replicas(&cluster) == 4);
     command(&cluster, &["members", "remove", "0"]);
     eventually("it has ended", || processes(&cluster) == ["replica 2", "replica 3", "replica 4"]);
+    let keys = cluster.data.join("replica-0");
+    let left = std::fs::read_dir(keys.join("signing")).expect("the folder").flatten();
+    let left: Vec<_> = left.map(|file| file.file_name()).collect();
+    assert_eq!(left, ["retired"], "nobody who finds the machine can sign as the member");
+    assert!(!keys.join("group-secret").exists());
     eventually("all are level", || is_well() && replicas(&cluster) == 3);
     assert_eq!(cluster.redis_cli(&["INCR", "count"]), "3");
 

@@ -9,6 +9,7 @@ use pentarchy::services::kv::Command;
 use pentarchy::{Client, KeyPair, LocalCluster, RequestMode};
 use pentarchy_client::{ClientConfig, Follows, NextGroup};
 use pentarchy_core::epochs::Proof;
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::{ClientCore, Effect, Event};
 use pentarchy_core::quorum::Count;
 use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES, PROTOCOLS};
@@ -211,11 +212,14 @@ fn an_operator_has_a_group_switch_and_switch_back() {
 }
 
 /// Cannot find where the group has gone.
-struct Astray;
+struct Astray(Arc<Membership>);
 
 impl Follows for Astray {
     fn number(&self) -> u64 {
         0
+    }
+    fn membership(&self) -> Arc<Membership> {
+        self.0.clone()
     }
     fn follow(&mut self, _: &[Proof], _: u64) -> Option<NextGroup> {
         None
@@ -245,7 +249,8 @@ fn astray(cluster: &LocalCluster) -> (Client, Arc<AtomicU64>) {
     let config = client_config(cluster.config(), KeyPair::generate()).expect("a client");
     let messages = Arc::new(AtomicU64::new(0));
     let core = Box::new(Listening { core: config.core, messages: messages.clone() });
-    let config = ClientConfig { core, follows: Some(Box::new(Astray)), ..config };
+    let follows = Some(Box::new(Astray(config.membership.clone())) as Box<dyn Follows>);
+    let config = ClientConfig { core, follows, ..config };
     (Client::connect(config).expect("it starts"), messages)
 }
 

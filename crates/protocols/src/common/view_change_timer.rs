@@ -386,6 +386,25 @@ mod tests {
         assert_eq!(mutant::with(Some("frame.late-is-in-time"), too_late), 1);
     }
 
+    /// How often it is doubled after a view in which nobody waited from before, and whose first
+    /// slot took too long.
+    fn after_a_view_without_progress() -> u8 {
+        let mut timer = ViewChangeTimer::new(Slot(0));
+        timer.view_left(true, standing(0, 0, 0, 0));
+        timer.view_entered(standing(0, 0, 0, 0));
+        assert_eq!(timer.judge(Millis(0)), 1);
+        timer.slot_ran_out(Slot(1));
+        timer.view_left(true, standing(0, 0, 0, 0));
+        timer.doublings
+    }
+
+    #[test]
+    fn a_view_that_made_nothing_final_was_too_short() {
+        assert_eq!(after_a_view_without_progress(), 2);
+        let bug = Some("frame.entered-views-worked");
+        assert_eq!(mutant::with(bug, after_a_view_without_progress), 1);
+    }
+
     /// Each slot is a checkpoint, and takes longer than the time that such a checkpoint leaves.
     fn after_a_checkpoint_in_the_next_view() -> u8 {
         let mut timer = ViewChangeTimer::new(Slot(0));

@@ -1,7 +1,7 @@
 //! Connections to pillars: the replica's listener accepts them, finds out whose they are and
 //! hands them over to the pillar's own network.
 
-use super::{Network, Sender};
+use super::{Credentials, Network, Sender};
 use crate::config::HostLimits;
 use crate::links::Role;
 use crate::peers::Peers;
@@ -43,10 +43,11 @@ impl Network {
     pub fn of_pillar(
         pillar: u8,
         identity: Identity,
+        credentials: Credentials,
         limits: HostLimits,
         peers: Peers,
     ) -> io::Result<Self> {
-        Ok(Self { pillar: Some(pillar), ..Self::closed(identity, limits, peers)? })
+        Ok(Self { pillar: Some(pillar), ..Self::closed(identity, credentials, limits, peers)? })
     }
 
     /// From now on connections to so many pillars are let in, to be [handed
@@ -96,7 +97,7 @@ impl Network {
         now_ms: u64,
         messages: &mut Vec<Bytes>,
     ) -> Option<Sender> {
-        let Handed { peer, mut connection, messages: said, .. } = handed;
+        let Handed { peer, mut connection, messages: mut said, .. } = handed;
         // It may have left the group on the way.
         self.peers.get(peer)?;
         let token = Token(self.links.next_token());
@@ -107,6 +108,7 @@ impl Network {
         let token = self.links.add(connection, Role::Unknown);
         self.peer_up(peer, token, now_ms);
         self.traffic.peers.came(0, said.len());
+        self.take_welcomes(peer, &mut said);
         messages.extend(said);
         Some(Sender::Peer(peer))
     }
@@ -120,6 +122,7 @@ pub mod tests {
     use pentarchy_core::ids::{GroupId, Incarnation};
     use pentarchy_core::membership::{Life, Membership};
     use pentarchy_crypto::keys::KeyPair;
+    use pentarchy_crypto::signing_keys::SigningKeys;
     use std::net::{SocketAddr, TcpListener};
     use std::sync::Arc;
     use std::time::{Duration, Instant};
@@ -150,20 +153,33 @@ pub mod tests {
             Identity::new(*self.keys[id].channel_secret(), &self.membership.group_domain())
         }
 
+        /// Members sign by their identity keys.
+        pub fn credentials(&self, id: u32) -> Credentials {
+            let key = &self.keys[id as usize];
+            let signing = SigningKeys::in_memory(key.clone(), key.clone(), None);
+            Credentials::new(MemberId(id), signing, &self.membership)
+        }
+
         /// The first one's, with a listener.
         pub fn acceptor(&self, listener: TcpListener, pillars: u8) -> Network {
             let (listen, limits) = (Listen::Bound(listener), HostLimits::default());
-            let network =
-                Network::new(listen, self.identity(0), Access::Open, limits, self.peers(0));
+            let network = Network::new(
+                listen,
+                self.identity(0),
+                self.credentials(0),
+                Access::Open,
+                limits,
+                self.peers(0),
+            );
             let mut network = network.unwrap();
             network.let_in_pillars(pillars);
             network
         }
 
         pub fn of_pillar(&self, pillar: u8, id: u32) -> Network {
-            let identity = self.identity(id as usize);
+            let (identity, credentials) = (self.identity(id as usize), self.credentials(id));
             let limits = HostLimits::default();
-            Network::of_pillar(pillar, identity, limits, self.peers(id)).unwrap()
+            Network::of_pillar(pillar, identity, credentials, limits, self.peers(id)).unwrap()
         }
     }
 
@@ -281,8 +297,15 @@ pub mod tests {
         });
         group.addresses = vec![listener.local_addr().unwrap(); 2];
         let (listen, limits) = (Listen::Bound(listener), HostLimits::default());
-        let mut acceptor =
-            Network::new(listen, group.identity(1), Access::Open, limits, group.peers(1)).unwrap();
+        let mut acceptor = Network::new(
+            listen,
+            group.identity(1),
+            group.credentials(1),
+            Access::Open,
+            limits,
+            group.peers(1),
+        )
+        .unwrap();
         acceptor.let_in_pillars(2);
         let mut lower = group.of_pillar(1, 0);
         lower.peers.down(MemberId(1), 0);

@@ -35,6 +35,7 @@ impl Network {
                 Err(_) => names.push((entry.id, entry.address.clone())),
             }
         }
+        self.change_credentials(membership, now_ms);
         self.resolving = (!names.is_empty()).then(|| Resolving::start(names)).and_then(|started| {
             started.inspect_err(|error| warn!(%error, "cannot look up where members are")).ok()
         });
@@ -76,10 +77,12 @@ mod tests {
     use pentarchy_core::configuration::{
         Access, Administrators, Configuration, Facts, MemberEntry, RequestMeans,
     };
+    use pentarchy_core::digest::Digest;
     use pentarchy_core::ids::{GroupId, Incarnation, Node};
     use pentarchy_core::membership::{Life, PillarConfig};
     use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
     use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
+    use pentarchy_crypto::keys::KeyPair;
 
     /// A later configuration with these of the group's members, who are at this address.
     fn later(group: &Group, members: &[u32], address: &str) -> Membership {
@@ -121,7 +124,8 @@ mod tests {
 
     /// A replica that only dials.
     fn dialler(group: &Group, peers: Peers) -> Network {
-        Network::closed(group.identity(1), HostLimits::default(), peers).unwrap()
+        Network::closed(group.identity(1), group.credentials(1), HostLimits::default(), peers)
+            .unwrap()
     }
 
     fn is_connected(network: &Network) -> bool {
@@ -197,6 +201,70 @@ mod tests {
             round(&mut theirs, now_ms);
             is_connected(&mine) && is_connected(&theirs)
         });
+    }
+
+    /// What is said over a channel counts once its other end has shown by what key it signs, and in
+    /// the configuration of that key.
+    #[test]
+    fn a_member_convinces_in_the_configuration_for_which_it_has_a_key() {
+        let (group, listener) = Group::new();
+        let mut mine = group.acceptor(listener, 0);
+        let mut theirs = dialler(&group, group.peers(1));
+        let (zero, one) = (MemberId(0), MemberId(1));
+        let convinced = |mine: &Network, theirs: &Network| {
+            (mine.is_convinced_by(one), theirs.is_convinced_by(zero))
+        };
+        assert_eq!(convinced(&mine, &theirs), (false, false));
+        let said = pass_until(&mut mine, &mut theirs, |mine, theirs| {
+            convinced(mine, theirs) == (true, true)
+        });
+        assert!(said.is_empty(), "that is not for the machine");
+
+        let next = later(&group, &[0, 1], "127.0.0.1:1");
+        mine.begin_configuration(&next, 0);
+        assert_eq!(convinced(&mine, &theirs), (false, true));
+        pass_until(&mut mine, &mut theirs, |mine, theirs| {
+            convinced(mine, theirs) == (false, false)
+        });
+        theirs.begin_configuration(&next, 0);
+        assert_eq!(convinced(&mine, &theirs), (false, true), "it had said so before");
+        // The channel goes on under other keys.
+        theirs.send_peer(zero, "test", |to| to.u8(7));
+        let said = pass_until(&mut mine, &mut theirs, |mine, theirs| {
+            convinced(mine, theirs) == (true, true)
+        });
+        assert_eq!(said, [(Some(Sender::Peer(one)), Bytes::from_static(&[7]))]);
+
+        // One that has its identity key alone.
+        let mut next = Membership::clone(&later(&group, &[0, 1], "127.0.0.1:1"));
+        let mut members = next.members.to_vec();
+        members[1].signing = KeyPair::from_seed([9; 32]).public();
+        (next.members, next.configuration) = (members.into(), Digest::of(b"the next"));
+        mine.begin_configuration(&next, 0);
+        theirs.begin_configuration(&next, 0);
+        theirs.send_peer(zero, "test", |to| to.u8(8));
+        let mut said = pass_until(&mut mine, &mut theirs, |_, theirs| theirs.is_convinced_by(zero));
+        until(|now_ms| {
+            round(&mut theirs, now_ms);
+            said.extend(round(&mut mine, now_ms));
+            !said.is_empty()
+        });
+        assert!(!mine.is_convinced_by(one));
+    }
+
+    /// Has both work until it is so; gives what the first has heard for its machine.
+    fn pass_until(
+        mine: &mut Network,
+        theirs: &mut Network,
+        is_so: impl Fn(&Network, &Network) -> bool,
+    ) -> Vec<(Option<Sender>, Bytes)> {
+        let mut said = Vec::new();
+        until(|now_ms| {
+            round(theirs, now_ms);
+            said.extend(round(mine, now_ms));
+            is_so(mine, theirs)
+        });
+        said
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod membership;
 mod opening;
 mod resolving;
 mod strangers;
+mod welcoming;
 
 use crate::clients::{Change, Clients};
 use crate::config::{HostLimits, Listen};
@@ -38,6 +39,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use strangers::Strangers;
 use tracing::{debug, info, warn};
+pub use welcoming::Credentials;
 
 /// The token of the listener; those of connections are small.
 const LISTENER: Token = Token(usize::MAX);
@@ -98,8 +100,9 @@ pub struct Network {
     access: Access,
     /// Who is let in besides, to have a say in the group.
     governing: BTreeSet<ClientId>,
-    /// The last configuration that has begun. Clients hear of it before anything else.
+    /// The last configuration that has begun, also without this replica.
     pub begun: u64,
+    credentials: Credentials,
     limits: HostLimits,
     links: Links,
     pub peers: Peers,
@@ -128,12 +131,13 @@ impl Network {
     pub fn new(
         listen: Listen,
         identity: Identity,
+        credentials: Credentials,
         access: Access,
         limits: HostLimits,
         peers: Peers,
     ) -> Result<Self, StartError> {
         let mut listener = bind(listen)?;
-        let mut network = Self::closed(identity, limits, peers)?;
+        let mut network = Self::closed(identity, credentials, limits, peers)?;
         network.access = access;
         network.poller.register_readable(&mut listener, LISTENER)?;
         network.acceptor = Some(Acceptor {
@@ -148,7 +152,12 @@ impl Network {
     }
 
     /// Without a listener.
-    fn closed(identity: Identity, limits: HostLimits, peers: Peers) -> io::Result<Self> {
+    fn closed(
+        identity: Identity,
+        credentials: Credentials,
+        limits: HostLimits,
+        peers: Peers,
+    ) -> io::Result<Self> {
         Ok(Self {
             poller: Poller::new()?,
             acceptor: None,
@@ -157,6 +166,7 @@ impl Network {
             identity,
             access: Access::Only(Vec::new()),
             begun: 0,
+            credentials,
             governing: BTreeSet::new(),
             limits,
             links: Links::default(),
@@ -319,6 +329,7 @@ impl Network {
         }
         if let (Some(Sender::Peer(id)), false) = (sender, messages.is_empty()) {
             self.peers.heard(id);
+            self.take_welcomes(id, messages);
         }
         if let Some(Sender::Client(id)) = sender {
             if let Some(link) = self.links.get_mut(token) {
@@ -381,7 +392,7 @@ impl Network {
 
     /// What it has counted.
     pub fn report(&self, timers: usize) -> LinkReport {
-        let queued = |id: MemberId| (id.0, self.peer_queued_bytes(id) as u64);
+        let queued = |(id, _): (MemberId, _)| (id.0, self.peer_queued_bytes(id) as u64);
         LinkReport {
             traffic: self.traffic,
             messages: self.messages.clone(),
@@ -441,13 +452,10 @@ impl Network {
         if link.is_full || is_crowded {
             return false;
         }
-        if link.told < self.begun {
-            let begun = ToClient::Begun(self.begun);
-            if link.connection.queue_with(|to| begun.encode(to)).is_err() {
-                return false;
-            }
-            link.told = self.begun;
+        if !self.welcome_client(token) {
+            return false;
         }
+        let Some(link) = self.links.get_mut(token) else { return false };
         let Ok(bytes) = link.connection.queue_with(|to| message.encode(to)) else { return false };
         self.traffic.clients.messages_out += 1;
         self.messages.left(message.kind(), bytes);

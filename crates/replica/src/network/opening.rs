@@ -301,6 +301,8 @@ impl Network {
         if let Some(old) = old {
             self.close(old, now_ms, "replaced by a newer connection");
         }
+        // The queue is empty, so it takes this.
+        self.welcome_peer(token);
     }
 
     fn client_up(&mut self, id: ClientId, token: usize, now_ms: u64) {
@@ -313,11 +315,8 @@ impl Network {
         if let Some(old) = self.clients.up(id, token, now_ms) {
             self.close(old, now_ms, "replaced by a newer connection");
         }
-        if let Some(link) = self.links.get_mut(token) {
-            // The welcome; the queue is empty, so it takes this.
-            let _ = link.connection.queue_with(|_| {});
-            self.links.mark_dirty(token);
-        }
+        // The queue is empty, so it takes this.
+        self.welcome_client(token);
     }
 }
 

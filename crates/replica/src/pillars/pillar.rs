@@ -175,7 +175,7 @@ impl PillarThread {
         }
         self.reported_ms = now_ms;
         let thread = ThreadReport {
-            peers: self.driver.network.peers.connected().map(|id| id.0).collect(),
+            peers: self.driver.network.peers.connected().map(|(id, _)| id.0).collect(),
             rounds: self.rounds,
             cpu_micros: thread_cpu_micros(),
             silent_ms: 0,

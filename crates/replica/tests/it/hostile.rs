@@ -6,6 +6,7 @@ use crate::tally::{LARGE, answer};
 use bytes::Bytes;
 use pentarchy_client::{Client, RequestError};
 use pentarchy_core::auth::AuthTag;
+use pentarchy_core::auth::Signature;
 use pentarchy_core::configuration::Access;
 use pentarchy_core::digest::{Digest, Domain};
 use pentarchy_core::ids::{GroupId, MemberId, Node, ReplicaId};
@@ -14,6 +15,7 @@ use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::protocol::{Message as _, Tuning};
 use pentarchy_core::request::{Draft, Envelope, Request};
+use pentarchy_core::welcome::Welcome;
 use pentarchy_core::wire::{Wire, Writer};
 use pentarchy_crypto::keys::{KeyPair, channel_public};
 use pentarchy_crypto::request_auth::ClientSigner;
@@ -41,7 +43,20 @@ pub fn intrude(cluster: &Cluster, keys: &KeyPair, claim: Node) -> (TcpStream, Ch
 pub fn greet(cluster: &Cluster, keys: &KeyPair, claim: Hello) -> (TcpStream, Channel) {
     let (mut stream, mut channel) = open(cluster, keys);
     send(&mut stream, &mut channel, &claim.to_bytes());
+    if let Hello::Node(Node::Member(_)) = claim {
+        // Members of these groups sign by their identity keys.
+        let welcome = welcome(cluster, &channel, keys);
+        send(&mut stream, &mut channel, &welcome);
+    }
     (stream, channel)
+}
+
+/// By what right a member speaks over this channel.
+fn welcome(cluster: &Cluster, channel: &Channel, keys: &KeyPair) -> Vec<u8> {
+    let binding = channel.binding().expect("it is open");
+    let statement = Welcome::statement(&cluster.membership.configuration, binding);
+    let welcome = Welcome { number: 0, signature: Signature(keys.sign(&statement)) };
+    [&[4], &welcome.to_bytes()[..]].concat()
 }
 
 /// Opens a channel by hand, and says nothing on it.
@@ -339,6 +354,30 @@ fn with_lying_peer() -> (Cluster, KeyPair, KeyPair, Envelope) {
     let draft = Draft { client: keys.client_id(), floor: 0, events: None, requests };
     let envelope = signer.seal(draft);
     (cluster, peer, keys, envelope)
+}
+
+/// Who has a member's identity key, and not the one by which it signs, opens channels and convinces
+/// nobody over them.
+#[test]
+fn who_has_an_identity_key_alone_says_nothing_as_a_member() {
+    let (cluster, peer, _, envelope) = with_lying_peer();
+    let forward = forwarded(&cluster, &peer, envelope, false);
+    let (mut stream, mut channel) = open(&cluster, &peer);
+    send(&mut stream, &mut channel, &Hello::Node(Node::Member(MemberId(1))).to_bytes());
+    send(&mut stream, &mut channel, &forward);
+    let other = welcome(&cluster, &channel, &KeyPair::from_seed([7; 32]));
+    send(&mut stream, &mut channel, &other);
+    send(&mut stream, &mut channel, &forward);
+    let client = Client::connect(cluster.client_config(1, 1)).unwrap();
+    let came = |status: &Json, kind: &str| status.count(&format!("/messages/{kind}/messages_in"));
+    cluster.await_status(&client, 0, |status| came(status, "unconvincing") == 2);
+    let own = welcome(&cluster, &channel, &peer);
+    send(&mut stream, &mut channel, &own);
+    send(&mut stream, &mut channel, &forward);
+    cluster.await_status(&client, 0, |status| {
+        came(status, "unconvincing") == 2 && came(status, "message") == 1
+    });
+    cluster.stop();
 }
 
 /// Of a peer that says what is not authentic nothing else is looked at, however much of it came,

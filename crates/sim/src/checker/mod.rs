@@ -24,6 +24,7 @@ pub mod moving_on;
 pub mod promises;
 pub mod promptness;
 pub mod reads;
+pub mod retirement;
 pub mod self_contradiction;
 pub mod speculation;
 pub mod stability;

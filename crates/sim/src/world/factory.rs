@@ -76,6 +76,14 @@ impl EpochFactory for SimFactory<'_> {
         self.ring.lock().erase_former();
     }
 
+    fn has_former_keys(&self) -> bool {
+        self.ring.lock().former() > 0
+    }
+
+    fn retire(&mut self) {
+        self.ring.lock().retire();
+    }
+
     fn forget_prepared(&mut self, is_void: &dyn Fn(&Change) -> bool) {
         self.ring.lock().forget(is_void);
     }

@@ -9,10 +9,10 @@ use super::{
 };
 use crate::adversary::Rot;
 use crate::checker::moving_on::MovingOn;
-use crate::checker::{Verdict, durability};
+use crate::checker::{Verdict, durability, retirement};
 use crate::node::{Kept, KeptDisk, OneDevice, Parts, SharedKept, life_of};
 use crate::observation::Observation;
-use crate::packet::member_at;
+use crate::packet::{member_at, member_of};
 use crate::service::Journal;
 use crate::shadowed::Shadowed;
 use crate::time::Micros;
@@ -245,6 +245,11 @@ impl<'a> World<'a> {
         let device = Arc::new(Mutex::new(device));
         let (epoch, has) = (past.membership.epoch, past.executed().slot);
         let at = if past.is_whole() { has } else { Slot(0) };
+        if !found.is_old && !found.rots && !self.replicas[index].has_left {
+            let member = member_of(&past.membership, id).expect("it was a member");
+            let has_key = self.rings[usize::from(id.0)].lock().has(&member.signing);
+            retirement::goes_on(id, epoch, has_key)?;
+        }
         let mut acts = Vec::new();
         let keeping = Keeping { kept: Some(kept), past: Some(past) };
         let node = self.node(id, device.clone(), None, keeping, &mut acts);

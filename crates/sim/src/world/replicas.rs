@@ -4,7 +4,7 @@ use super::log::What;
 use super::{Armed, Happening, World};
 use crate::adversary::{Adversary as _, Busy, Departure};
 use crate::checker::moving_on::Timers;
-use crate::checker::{Verdict, bounds, counter_loss, leaving};
+use crate::checker::{Verdict, bounds, counter_loss, leaving, retirement};
 use crate::hearing::Hearing;
 use crate::node::{Act, ReplicaNode, Statuses};
 use crate::observation::Observation;
@@ -314,7 +314,13 @@ impl World<'_> {
             }
             Observation::Lied { .. } => self.lies += 1,
             Observation::LostCounter => self.end_life(index),
-            Observation::Removed { .. } => self.leave(index),
+            Observation::Removed { .. } => {
+                let id = self.replicas[index].id;
+                if self.replicas[index].adversary.is_none() {
+                    retirement::left(id, self.rings[usize::from(id.0)].lock().count())?;
+                }
+                self.leave(index);
+            }
             Observation::Rewound(_) if self.replicas[index].doubtful => self.on_rewound(index),
             seen => {
                 if let Observation::Began(membership) = &seen {

@@ -30,6 +30,7 @@ use pentarchy_core::succession::{
 };
 use pentarchy_core::transfer::{self, Part};
 use pentarchy_core::tree::{self, Tree};
+use pentarchy_core::welcome::Welcome;
 use pentarchy_core::wire::Wire as _;
 use std::sync::Arc;
 
@@ -100,7 +101,7 @@ fn to_client() -> Vec<Sample> {
         ToClient::Protocol(text(b"of the protocol")),
         ToClient::Events { oldest: 3, first: 4, events: vec![text(b"one"), text(b"two")] },
         ToClient::Standing(text(b"how the group stands")),
-        ToClient::Begun(9),
+        ToClient::Begun(Welcome { number: 9, signature: signature(8) }),
         ToClient::State(text(b"an answer about state")),
     ];
     messages.map(|it| Sample::of(format!("to-client.{}", it.kind()), it)).into()

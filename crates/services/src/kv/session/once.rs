@@ -21,6 +21,9 @@ use pentarchy_core::service::Context;
 /// What the value of such a key begins with. The digest of the command follows, and the reply.
 const MARK: &[u8] = b"once\0";
 
+/// Work for each byte of a reply that was kept: a byte may be a whole reply in an array.
+const CHECK_WORK: u64 = 4;
+
 const USED: Error = Error::err("the key of ONCE holds something else than a reply");
 const OTHER: Error = Error::err("the key of ONCE was used for another command");
 const NESTED: Error = Error::err("ONCE takes no other ONCE");
@@ -73,7 +76,8 @@ fn known(store: &Store, args: &Args<'_>) -> Result<Option<Vec<u8>>, Error> {
     if reply.is_empty() {
         return Err(NOT_KEPT);
     }
-    // Anybody can write a string like it.
+    // Anybody can write a string like it. To look at it takes longer than to copy it.
+    store.work.spend(CHECK_WORK.saturating_mul(reply.len() as u64))?;
     Reply::decode(reply).map_err(|_| USED)?;
     Ok(Some(reply.to_vec()))
 }

@@ -90,7 +90,11 @@ impl Kv {
             Some(entry) => match check(&entry.info, args) {
                 Err(error) => Err(error),
                 Ok(()) if entry.run == Run::Block => return self.run_blocking(context, args),
-                Ok(()) if entry.run == Run::Once => return self.run_once(context, args),
+                Ok(()) if entry.run == Run::Once => {
+                    let reply = self.run_once(context, args);
+                    self.store.work.note(reply.len() as u64);
+                    return reply;
+                }
                 Ok(()) => self.run_special(context, entry.run, args, &mut out),
             },
         };
