@@ -17,12 +17,12 @@ struct Prepared {
 #[derive(Clone, Debug)]
 pub struct KeyRing {
     owner: ReplicaId,
-    /// The one that signs.
-    current: [u8; 32],
+    /// The one that signs, and the change for which it was made; none if it is the first one.
+    current: ([u8; 32], Option<Change>),
     /// It has left the group, and erased all of them.
     is_retired: bool,
     /// Those that signed before, and are not erased yet.
-    former: Vec<[u8; 32]>,
+    former: Vec<([u8; 32], Option<Change>)>,
     prepared: Vec<Prepared>,
     /// How many it has made.
     made: u64,
@@ -44,7 +44,8 @@ impl KeyRing {
     #[must_use]
     pub fn shared(owner: ReplicaId, first: [u8; 32]) -> SharedKeyRing {
         let (former, prepared) = (Vec::new(), Vec::new());
-        let ring = Self { owner, current: first, is_retired: false, former, prepared, made: 0 };
+        let ring =
+            Self { owner, current: (first, None), is_retired: false, former, prepared, made: 0 };
         SharedKeyRing(Arc::new(Mutex::new(ring)))
     }
 
@@ -73,11 +74,17 @@ impl KeyRing {
         self.prepared.retain(|known| !is_void(&known.change));
     }
 
-    /// From now on the replica signs by this key, if it has it.
+    /// From now on the replica signs by this key, if it has it. One that lost power before it was
+    /// durable that the next configuration had begun starts again in the one before, and comes to
+    /// the next one later.
     pub fn adopt(&mut self, key: &[u8; 32]) {
-        if self.has_prepared(key) {
-            self.former.push(std::mem::replace(&mut self.current, *key));
-            self.prepared.retain(|known| known.key != *key);
+        if let Some(at) = self.prepared.iter().position(|known| known.key == *key) {
+            let Prepared { change, key } = self.prepared.remove(at);
+            self.former.push(std::mem::replace(&mut self.current, (key, Some(change))));
+        } else if let Some(at) = self.former.iter().position(|(known, _)| known == key) {
+            let former = self.former.remove(at);
+            let (key, change) = std::mem::replace(&mut self.current, former);
+            self.prepared.extend(change.map(|change| Prepared { change, key }));
         }
     }
 
@@ -108,8 +115,8 @@ impl KeyRing {
     /// Whether it has this key.
     #[must_use]
     pub fn has(&self, key: &[u8; 32]) -> bool {
-        self.current == *key && !self.is_retired
-            || self.former.contains(key)
+        self.current.0 == *key && !self.is_retired
+            || self.former.iter().any(|(known, _)| known == key)
             || self.has_prepared(key)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::workload::{Model, folder, identity, options, record};
 use pentarchy_core::ids::{GroupId, Incarnation, ReplicaId};
+use pentarchy_core::mutant;
 use pentarchy_sim::disk::{Faults, SimDisk};
 use pentarchy_sim::rng::Rng;
 use pentarchy_storage::error::StorageError;
@@ -97,6 +98,44 @@ fn a_lost_block_is_taken_for_a_torn_tail_only_in_the_last_group() {
     }
     // A disk that loses what it has synced cannot be told from a crash, in one group.
     assert!((1..8).contains(&taken), "{taken}");
+}
+
+/// Where the log goes on after each way to damage a block of its last segment, if nobody notices.
+fn goes_on(seed: u64, damage: impl Fn(&mut [u8])) -> Vec<u64> {
+    let (disk, model) = worked(seed, 25);
+    let path = disk.paths().pop().expect("a segment");
+    let content = disk.content(&path);
+    let open = |block: usize| {
+        let mut damaged = content.clone();
+        damage(&mut damaged[block * 512..(block + 1) * 512]);
+        let copy = disk.copy();
+        copy.tamper(&path, Some(damaged.clone()));
+        let opened = Model { durable: 1, needed: 1, ..model }.open(&copy).ok();
+        opened.filter(|_| damaged != content).map(|log| log.next())
+    };
+    (0..content.len() / 512).filter_map(open).collect()
+}
+
+#[test]
+fn what_was_durable_is_never_taken_for_what_was_not_written() {
+    let flip = |block: &mut [u8]| {
+        if block.iter().any(|byte| *byte != 0) {
+            block[100] ^= 1;
+        }
+    };
+    assert_eq!(goes_on(5, flip), [] as [u64; 0]);
+    let torn = mutant::with(Some("log.corrupt-taken-for-torn"), || goes_on(5, flip));
+    assert!(!torn.is_empty());
+    // Of the last group, that cannot be told. In some of these logs, others stand before it.
+    let lose = |block: &mut [u8]| block.fill(0);
+    let mut gaps = 0;
+    for seed in 5..15 {
+        let last = goes_on(seed, lose);
+        assert!(last.windows(2).all(|pair| pair[0] == pair[1]), "{last:?}");
+        let taken = mutant::with(Some("log.gap-taken-for-end"), || goes_on(seed, lose));
+        gaps += taken.len() - last.len();
+    }
+    assert!(gaps > 0);
 }
 
 #[test]
