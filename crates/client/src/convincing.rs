@@ -1,7 +1,5 @@
 //! Which replicas speak as members of the configuration that a client knows ([`Welcome`]).
 
-use pentarchy_core::auth::Signature;
-use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::welcome::Welcome;
@@ -76,10 +74,7 @@ impl Convincing {
         let (said, member) = (self.said.get(at), self.membership.members.get(at));
         let Some((Some((welcome, channel)), member)) = said.zip(member) else { return };
         let present = (self.membership.number(), &self.membership.configuration);
-        let is_signed = |key: &[u8; 32], digest: &Digest, signature: &Signature| {
-            is_signed_by(key, digest, &signature.0)
-        };
-        if welcome.convinces(present, channel, &member.signing, is_signed) {
+        if welcome.convinces(present, channel, &member.signing, is_signed_by) {
             self.who.insert(replica);
         }
     }
@@ -88,6 +83,8 @@ impl Convincing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pentarchy_core::auth::Signature;
+    use pentarchy_core::digest::Digest;
     use pentarchy_core::ids::{GroupId, Incarnation};
     use pentarchy_core::membership::Life;
     use pentarchy_core::mutant;

@@ -439,9 +439,9 @@ pub fn appoint(
 pub enum Admitting<'a> {
     /// Besides those that are listed, or no more.
     Altered {
-        /// Who becomes one.
+        /// The clients that the group admits, too.
         joins: &'a [ClientId],
-        /// Who is none any more.
+        /// The clients that the group admits no more.
         leaves: &'a [ClientId],
     },
     /// These, and nobody else.

@@ -38,11 +38,11 @@ impl Welcome {
         (number, configuration): (u64, &Digest),
         channel: &[u8; 32],
         key: &[u8; 32],
-        is_signed: impl FnOnce(&[u8; 32], &Digest, &Signature) -> bool,
+        is_signed: impl FnOnce(&[u8; 32], &Digest, &[u8; 64]) -> bool,
     ) -> bool {
         let statement = Self::statement(configuration, channel);
         self.number == number
-            && (is_signed(key, &statement, &self.signature) || mutant!("welcome.by-identity"))
+            && (is_signed(key, &statement, &self.signature.0) || mutant!("welcome.by-identity"))
     }
 }
 

@@ -303,7 +303,7 @@ impl SigningKeys {
     /// on without it. It is noted in the folder that it did.
     ///
     /// # Errors
-    /// What the system says. What it could not erase is still there.
+    /// What the system says. The files that it could not erase are still there.
     pub fn retire(&mut self) -> io::Result<()> {
         (self.first, self.first_secret) = (None, None);
         (self.current, self.is_retired) = (self.identity.clone(), true);

@@ -201,8 +201,8 @@ impl Channel {
         Ok(())
     }
 
-    /// What is written from now on is under another key, from which the one before cannot be found
-    /// (Noise, section 11.3). Appends to `out` what has the other end know.
+    /// This end encrypts what it writes from now on under another key, from which nobody finds the
+    /// one before (Noise, section 11.3). Appends to `out` a frame that tells the other end.
     ///
     /// # Errors
     /// As [`Self::write`].

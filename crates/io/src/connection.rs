@@ -168,8 +168,8 @@ impl Connection {
         self.channel.binding()
     }
 
-    /// What is queued from now on leaves under another key, and once what was queued before is
-    /// encrypted, nobody finds the key that encrypted it.
+    /// The channel encrypts under another key what is queued from now on. Once it has encrypted
+    /// what was queued before, it forgets the key for that.
     pub fn rekey(&mut self) {
         let end = self.plain.len();
         if end > self.frame_start {

@@ -1,6 +1,6 @@
 //! The first message inside every channel: the initiator says who it is, and a member's pillar
 //! also which one: it speaks with the same pillar over there. A replica answers a client by its
-//! [welcome](pentarchy_core::welcome): what is executed from then on is answered over this channel.
+//! [welcome](pentarchy_core::welcome), and sends its results over this channel from then on.
 //! A client that sent requests before could miss answers, because others may have executed them
 //! before this replica knew where the client is.
 

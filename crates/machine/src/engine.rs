@@ -96,6 +96,12 @@ pub struct EngineParts {
     pub checks_itself: bool,
 }
 
+/// Why a peer's message is not looked at.
+enum Unread {
+    OtherEpoch(Epoch),
+    Unconvincing,
+}
+
 impl Engine {
     /// Of a core that has begun.
     ///
@@ -168,31 +174,34 @@ impl Engine {
         bytes: &Bytes,
         driver: &mut impl Driver,
     ) -> Opened {
-        let (kind, opened) = match self.try_open(peer, &bytes.slice(1..)) {
-            // It would say the same again once it has shown by what right.
-            Ok(Ok(_)) if !driver.is_convinced_by(peer) => {
-                ("unconvincing", Opened::Nothing(Heard::Taken))
-            }
+        let is_convincing = driver.is_convinced_by(peer);
+        let (kind, opened) = match self.try_open(peer, is_convincing, &bytes.slice(1..)) {
             Ok(Ok(Some(incoming))) => (incoming.kind(), Opened::Message(incoming)),
             // It was not checked.
             Ok(Ok(None)) => ("redundant", Opened::Nothing(Heard::Taken)),
-            Ok(Err(epoch)) => ("other_epoch", Opened::OtherEpoch(epoch)),
+            Ok(Err(Unread::OtherEpoch(epoch))) => ("other_epoch", Opened::OtherEpoch(epoch)),
+            // The peer says the same again once it has shown by what right.
+            Ok(Err(Unread::Unconvincing)) => ("unconvincing", Opened::Nothing(Heard::Taken)),
             Err(why) => return Opened::Nothing(self.refuse(peer, bytes, why, driver)),
         };
         self.messages.came(kind, bytes.len());
         opened
     }
 
-    /// The message, unless it is of another epoch.
+    /// The message, unless it is of another epoch, or the peer does not convince.
     fn try_open(
         &self,
         peer: MemberId,
+        is_convincing: bool,
         bytes: &Bytes,
-    ) -> Result<Result<Option<Incoming>, Epoch>, Reject> {
+    ) -> Result<Result<Option<Incoming>, Unread>, Reject> {
         let mut reader = Reader::new(bytes);
         let epoch = Epoch::decode(&mut reader).map_err(|_| Reject::Malformed)?;
         if epoch != self.epoch {
-            return Ok(Err(epoch));
+            return Ok(Err(Unread::OtherEpoch(epoch)));
+        }
+        if !is_convincing {
+            return Ok(Err(Unread::Unconvincing));
         }
         // Only now is it known by which table.
         let peer = self.places.replica(peer).ok_or(Reject::WrongAuthor)?;

@@ -71,7 +71,7 @@ impl Shared {
         }
     }
 
-    /// What came of a command: an answer of the group, or this line.
+    /// The group answered a command, or the gateway answered with this line.
     pub fn note(&self, failure: Option<&'static str>) {
         let unanswered = self.unanswered.load(Relaxed);
         let Some(line) = failure else {

@@ -36,7 +36,7 @@ impl Gateway {
         gateway
     }
 
-    /// What it answers.
+    /// The gateway's answer to a command.
     fn ask(&self, words: &[&str]) -> String {
         Connection::open(self.port).call(words).unwrap_or_default()
     }

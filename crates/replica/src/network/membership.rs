@@ -203,8 +203,8 @@ mod tests {
         });
     }
 
-    /// What is said over a channel counts once its other end has shown by what key it signs, and in
-    /// the configuration of that key.
+    /// A replica believes a peer over a channel once the peer has shown by what key it signs, and
+    /// in the configuration of that key.
     #[test]
     fn a_member_convinces_in_the_configuration_for_which_it_has_a_key() {
         let (group, listener) = Group::new();

@@ -54,12 +54,9 @@ impl Credentials {
     }
 
     fn is_convinced(&self, peer: MemberId, welcome: &Welcome, channel: &[u8; 32]) -> bool {
-        let is_signed = |key: &[u8; 32], digest: &Digest, signature: &Signature| {
-            is_signed_by(key, digest, &signature.0)
-        };
         let present = (self.number, &self.configuration);
         let key = self.keys.get(&peer);
-        key.is_some_and(|key| welcome.convinces(present, channel, key, is_signed))
+        key.is_some_and(|key| welcome.convinces(present, channel, key, is_signed_by))
     }
 }
 

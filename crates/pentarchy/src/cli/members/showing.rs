@@ -116,7 +116,7 @@ fn what_is_new(current: &Configuration, change: &Change) -> String {
     text
 }
 
-/// What is said of a group without a list.
+/// What the commands print of a group without a list.
 pub const OPEN: &str = "open: anyone who has a key may be a client";
 
 /// The clients that are listed, if only those may be clients.
