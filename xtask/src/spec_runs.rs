@@ -44,7 +44,7 @@ impl Group {
 }
 
 /// Where seeded bugs are listed, each with what is to find it.
-const MUTANTS: &str = "crates/core/src/mutant.rs";
+const MUTANTS: &str = "crates/core/src/mutant/list.rs";
 
 /// Seeds of the simulated worlds whose runs a check follows. Few worlds show a given step, and
 /// which ones do changes with the simulator: of 120 worlds, three took the step that the second bug
@@ -229,7 +229,7 @@ mod tests {
         ];
         let list = entries.concat();
         assert_eq!(specified(&list), ["a.d", "a.h"]);
-        assert!(specified(include_str!("../../crates/core/src/mutant.rs")).len() > 1);
+        assert!(specified(include_str!("../../crates/core/src/mutant/list.rs")).len() > 1);
     }
 
     #[test]

@@ -3,10 +3,12 @@
 pub use crate::configuration::BadMembership;
 pub use crate::pillar_config::PillarConfig;
 
-use crate::configuration::{Configuration, MemberEntry};
+use crate::configuration::{Access, Configuration, MemberEntry};
 use crate::digest::{Digest, Domain, EpochId};
 use crate::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, ReplicaId, Slot, View};
+use crate::mutant;
 use crate::quorum::Quorums;
+use crate::request::Envelope;
 use crate::rules::Rules;
 use crate::wire::{Malformed, Reader, Wire, Writer};
 use alloc::sync::Arc;
@@ -225,6 +227,27 @@ impl Membership {
     pub fn member(&self, client: &ClientId) -> Option<ReplicaId> {
         let index = self.members.iter().position(|member| client.has_key(&member.identity))?;
         u16::try_from(index).ok().map(ReplicaId)
+    }
+
+    /// Whether this is a member or an administrator: what such a one has ordered is to the group
+    /// itself.
+    #[must_use]
+    pub fn governs(&self, client: &ClientId) -> bool {
+        self.member(client).is_some() || self.has_administrator(client)
+    }
+
+    /// Whether replicas order what this envelope asks, if these are the group's clients.
+    ///
+    /// An envelope to the group itself takes no place in the client table, and the roster refuses
+    /// it to whoever has no say in the group. A machine that is to be a member has one, and is in no
+    /// list.
+    #[must_use]
+    pub fn serves(&self, access: &Access, envelope: &Envelope) -> bool {
+        let client = &envelope.client;
+        access.admits(client)
+            || self.governs(client)
+            || envelope.is_to_group()
+            || mutant!("access.connections-only")
     }
 
     /// All ids in order.

@@ -104,9 +104,7 @@ impl Roster {
     /// Whether what this client has ordered is to the group itself: it is a member, an
     /// administrator, or a member of the pending configuration.
     pub fn governs(&self, client: &ClientId) -> bool {
-        self.membership.member(client).is_some()
-            || self.membership.has_administrator(client)
-            || self.proposals.invited(client).is_some()
+        self.membership.governs(client) || self.proposals.invited(client).is_some()
     }
 
     /// A slot with this agreed time begins.

@@ -202,11 +202,7 @@ impl GroupVerifier {
     /// would stop each other.
     #[must_use]
     pub fn admitting(self, access: &Access) -> Self {
-        let Access::Only(clients) = access else { return Self { access: Access::Open, ..self } };
-        let members = self.membership.members.iter().map(|member| ClientId(member.identity));
-        let all = clients.iter().copied().chain(members).chain(self.membership.administrators());
-        let access = Access::only(all);
-        Self { access, ..self }
+        Self { access: access.clone(), ..self }
     }
 
     /// Runs a check unless the claim was proved before.
@@ -268,8 +264,7 @@ impl GroupVerifier {
         clients: impl FnOnce(&[&Envelope]) -> bool,
     ) -> bool {
         let group = &self.membership;
-        let governs = |by: &ClientId| group.member(by).is_some() || group.has_administrator(by);
-        let is_signed = |it: &&&Envelope| governs(&it.client) || it.is_to_group();
+        let is_signed = |it: &&&Envelope| group.governs(&it.client) || it.is_to_group();
         let (signed, by_clients): (Vec<&Envelope>, Vec<&Envelope>) =
             envelopes.iter().partition(is_signed);
         (signed.is_empty() || self.all_signed(&signed)) && clients(&by_clients)
@@ -365,11 +360,7 @@ impl Verifier for GroupVerifier {
     }
 
     fn envelopes(&self, envelopes: &[&Envelope]) -> bool {
-        // An envelope to the group itself takes no place in the client table, and the roster
-        // refuses it to whoever has no say in the group. A machine that is to be a member has one,
-        // and is in no list.
-        let listed =
-            |envelope: &&Envelope| self.access.admits(&envelope.client) || envelope.is_to_group();
+        let listed = |envelope: &&Envelope| self.membership.serves(&self.access, envelope);
         let genuine = envelopes.iter().all(listed)
             && match &self.requests {
                 RequestCheck::Signature => self.all_signed(envelopes),

@@ -159,7 +159,7 @@ impl Crypto {
     }
 
     /// Whether a signature is a replica's, by that key.
-    fn is_signed(
+    pub(crate) fn is_signed(
         &self,
         (replica, key): (ReplicaId, &[u8; 32]),
         digest: &Digest,

@@ -339,7 +339,7 @@ impl Oracle {
     ) -> Result<bool, Broken> {
         audit.note(slot.0, 30, u64::from(replica.0), &batch.digest.0);
         self.handover.executed(replica, slot, batch)?;
-        self.configurations.executed(slot, batch);
+        self.configurations.executed(slot, batch)?;
         self.agreed_time.executed(now, replica, slot, batch.time)?;
         let is_first = self.agreement.executed(replica, slot, batch.digest)?;
         if is_first {

@@ -24,6 +24,7 @@ mod habits;
 mod installs;
 mod late;
 mod losses;
+mod machines;
 mod reads;
 mod refreshes;
 mod replacements;
@@ -190,6 +191,11 @@ pub struct Options {
     pub has_real_devices: bool,
     /// Whether there are administrators, who may change the group.
     pub has_administrators: bool,
+    /// Somebody who wants to harm the group gets hold of the machines that have left it.
+    pub possesses: bool,
+    /// Of a million machines that are to join, how many never come, or crash or lose their memory
+    /// once they are members.
+    pub joins_badly_ppm: u32,
     /// What clients do.
     pub workload: WorkloadOptions,
     /// Replicas that are faulty from the start, and how.
@@ -239,6 +245,7 @@ impl Options {
             options.draw_replacements(&mut Rng::new(seed.rotate_left(61)));
             options.draw_switches(&mut Rng::new(seed.rotate_left(13)));
             options.draw_reshapes(&mut Rng::new(seed.rotate_left(37)));
+            options.draw_machines(&mut Rng::new(seed.rotate_left(7)), config.byzantine);
         }
         options.draw_split_steps(&mut Rng::new(services.next_u64().rotate_left(17)));
         if may && config.theme.is_none() && !rules.pillars {
@@ -297,6 +304,8 @@ impl Options {
             has_store: false,
             has_real_devices: false,
             has_administrators: false,
+            possesses: false,
+            joins_badly_ppm: 0,
             workload: draw_workload(rng),
             byzantine: Vec::new(),
             disturbances: Vec::new(),

@@ -159,6 +159,8 @@ impl Schedule {
             has_store: false,
             has_real_devices: false,
             has_administrators: false,
+            possesses: false,
+            joins_badly_ppm: 0,
             workload: WorkloadOptions {
                 keys: 4,
                 values: 0,

@@ -196,6 +196,12 @@ impl<'a> ClientNode<'a> {
         self.following.as_ref().map_or(0, Following::number)
     }
 
+    /// The group to which it was led; none if it is the one with which all began.
+    #[must_use]
+    pub fn membership(&self) -> Option<&Arc<Membership>> {
+        self.following.as_ref().map(Following::membership)
+    }
+
     /// Who it is.
     #[must_use]
     pub const fn id(&self) -> ClientId {

@@ -40,6 +40,7 @@ mod joining;
 mod late;
 mod lives;
 pub mod log;
+mod possessed;
 mod queue;
 mod replicas;
 mod strikes;
@@ -227,6 +228,8 @@ pub struct World<'a> {
     rings: Vec<SharedKeyRing>,
     /// What administrators want.
     wishes: Vec<Wish>,
+    /// Where machines are that have left the group, and that somebody has got hold of.
+    possessed: ReplicaSet,
     /// With which epoch each machine began that joined, or that came back when nobody was left whom
     /// it had known, and how the configurations before ended.
     begun_late: BTreeMap<ReplicaId, (Arc<Membership>, Vec<Proof>)>,
@@ -288,6 +291,7 @@ impl<'a> World<'a> {
             hostile: Vec::new(),
             rings,
             wishes: Vec::new(),
+            possessed: ReplicaSet::EMPTY,
             begun_late: BTreeMap::new(),
             oracle: Oracle::new(crypto.clone(), &first, &options),
             audit: Audit::default(),
@@ -327,17 +331,12 @@ impl<'a> World<'a> {
             let device = self.device(place, id, &devices);
             devices.push(device.clone());
             let behaviours = self.behaviours(id);
-            let faulty = self.fault(&behaviours, id, &mut rng);
-            let chain = faulty.is_some().then(|| {
-                let built = behaviours.iter().filter_map(|behaviour| behaviour.build(&self.ids));
-                Chain(built.collect())
-            });
+            let (faulty, adversary) = self.adversary(&behaviours, id, &mut rng);
             let mut acts = Vec::new();
             let sound = is_sound(&behaviours);
             let kept = self.disk(id, crate::crypto::INCARNATION, sound);
             let node = self.node(id, device, faulty, Keeping::afresh(kept), &mut acts);
-            let replica =
-                Replica { adversary: chain, sound, ..self.correct_replica(id, node, rng) };
+            let replica = Replica { adversary, sound, ..self.correct_replica(id, node, rng) };
             self.replicas.push(replica);
             let started = self.carry_out(place, acts);
             started.unwrap_or_else(|broken| panic!("at the start: {broken}"));
@@ -396,6 +395,21 @@ impl<'a> World<'a> {
         Arc::new(Mutex::new(SimDevices::new(id, count, &self.crypto).with(fault)))
     }
 
+    /// What makes a replica lie, and what its host does, if it is faulty.
+    fn adversary(
+        &self,
+        behaviours: &[Behaviour],
+        id: ReplicaId,
+        rng: &mut Rng,
+    ) -> (Option<Fault>, Option<Chain>) {
+        let faulty = self.fault(behaviours, id, rng);
+        let chain = faulty.is_some().then(|| {
+            let built = behaviours.iter().filter_map(|behaviour| behaviour.build(&self.ids));
+            Chain(built.collect())
+        });
+        (faulty, chain)
+    }
+
     fn fault(&self, behaviours: &[Behaviour], id: ReplicaId, rng: &mut Rng) -> Option<Fault> {
         if behaviours.is_empty() {
             return None;
@@ -407,7 +421,7 @@ impl<'a> World<'a> {
                 _ => return None,
             };
             let make = self.factories.forger?;
-            let (forger, rng) = (make(id, &self.membership), rng.fork());
+            let (forger, rng) = (make(id, &self.begins_with(id).0), rng.fork());
             let heard = VecDeque::new();
             Some(Lying { forger, make, rng, heard, alone, rate_ppm, quiet_ms, began: None })
         };

@@ -5,7 +5,7 @@ use crate::tree::Tree;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const LIST: &str = "crates/core/src/mutant.rs";
+const LIST: &str = "crates/core/src/mutant/list.rs";
 
 /// How many there are of each kind, as documents show it.
 const COUNTS: &str = "docs/results/mutants-by-finder.json";
@@ -130,9 +130,9 @@ mod tests {
         let code = ["m.used", "m.twice", "m.twice", "m.unknown"].map(mutant).concat();
         let tree = Tree::of(&[(LIST, list), ("crates/a/src/lib.rs", &code)]);
         let expected = [
-            "crates/a/src/lib.rs:4: m.unknown is not in crates/core/src/mutant.rs",
-            "crates/core/src/mutant.rs:6: m.unused is used in 0 places; one mutant is one place",
-            "crates/core/src/mutant.rs:9: m.twice is used in 2 places; one mutant is one place",
+            "crates/a/src/lib.rs:4: m.unknown is not in crates/core/src/mutant/list.rs",
+            "crates/core/src/mutant/list.rs:6: m.unused is used in 0 places; one mutant is one place",
+            "crates/core/src/mutant/list.rs:9: m.twice is used in 2 places; one mutant is one place",
         ];
         assert_eq!(shown(&mutants(&tree)), expected);
     }

@@ -7,11 +7,12 @@ use super::{Broken, Verdict};
 use pentarchy_core::Bytes;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::change::{Change, Petition};
-use pentarchy_core::configuration::{Configuration, MemberEntry};
+use pentarchy_core::configuration::{Access, Configuration, MemberEntry};
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
 use pentarchy_core::limits::READY_WAIT_MILLIS;
 use pentarchy_core::membership::Membership;
+use pentarchy_core::request::{Envelope, Request};
 use pentarchy_core::wire::Wire as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -83,13 +84,17 @@ impl Configurations {
     }
 
     /// A correct replica executed a slot for good.
-    pub fn executed(&mut self, slot: Slot, batch: &Batch) {
+    ///
+    /// # Errors
+    /// If somebody had something executed who is no client of the configuration.
+    pub fn executed(&mut self, slot: Slot, batch: &Batch) -> Verdict {
         if slot != self.at.0.next() {
-            return;
+            return Ok(());
         }
         let now = self.at.1.max(batch.time);
         self.at = (slot, now);
         for envelope in &batch.envelopes {
+            self.has_access(slot, envelope)?;
             let petitions = envelope.requests.iter();
             for petition in petitions.filter_map(|it| Petition::from_bytes(&it.operation).ok()) {
                 if let Petition::Ready(ready) = petition {
@@ -99,6 +104,24 @@ impl Configurations {
             }
         }
         self.ready.values_mut().for_each(|ready| ready.note(now));
+        Ok(())
+    }
+
+    /// Whoever asks for anything that is not about the group itself is listed, or governs.
+    fn has_access(&self, slot: Slot, envelope: &Envelope) -> Verdict {
+        let Some(Access::Only(listed)) = self.last.stated.as_ref().map(|it| &it.access) else {
+            return Ok(());
+        };
+        let client = envelope.client;
+        let members = self.last.members.iter().map(|member| ClientId(member.identity));
+        let mut governing = members.chain(self.last.administrators());
+        if listed.contains(&client)
+            || governing.any(|it| it == client)
+            || envelope.requests.iter().all(Request::is_to_group)
+        {
+            return Ok(());
+        }
+        broken(format!("{slot} holds what {client} asked, who is in no list of clients"))
     }
 
     /// A member whose device is another one from an epoch on has to say again that it is ready. It

@@ -66,6 +66,10 @@ impl Verifier for Keys {
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {
+        let stated = self.membership.stated.as_ref();
+        if stated.is_some_and(|stated| !self.membership.serves(&stated.access, envelope)) {
+            return false;
+        }
         match &envelope.auth {
             RequestAuth::Session(tag)
                 if self.crypto.means_of(&envelope.client) == Means::Session =>

@@ -9,6 +9,8 @@
 //! | `watch_devices=0` | nobody watches devices |
 //! | `store=1` | replicas have the key-value store too |
 //! | `administrators=1` | administrators may change the group |
+//! | `possesses=1` | machines that have left the group lie to whoever has not heard of that |
+//! | `joins_badly_ppm=300000` | of a million machines that are to join so many do it badly |
 //! | `device=clone` | devices of faulty replicas are `honest`, `rollback` or `clone` |
 //! | `hostile=flood` | one more hostile client |
 //! | `faulty=r1:forge(0,20000)` | one more habit of a faulty replica |
@@ -160,6 +162,8 @@ const FIELDS: &[Field] = &[
     flag!("store", has_store),
     flag!("counters", has_real_devices),
     flag!("administrators", has_administrators),
+    flag!("possesses", possesses),
+    field!("joins_badly_ppm", 0..=PPM, joins_badly_ppm),
     flag!("watch_devices", watch_devices),
 ];
 
@@ -236,6 +240,8 @@ impl Options {
             has_store: false,
             has_real_devices: false,
             has_administrators: false,
+            possesses: false,
+            joins_badly_ppm: 0,
             workload: WorkloadOptions {
                 keys: 1,
                 values: 0,

@@ -115,6 +115,13 @@ impl World<'_> {
             joins = Some(place);
         });
         if let Some(place) = joins {
+            self.invite(place, &mut rng);
+        }
+    }
+
+    /// A machine is to join, and does unless it is one that never comes.
+    fn invite(&mut self, place: usize, rng: &mut Rng) {
+        if !rng.chance(self.options.joins_badly_ppm / 2) {
             self.schedule(self.now + rng.below(400_000), Happening::Join(place));
         }
     }
@@ -151,7 +158,7 @@ impl World<'_> {
             }
         });
         if let Some(place) = joins {
-            self.schedule(self.now + rng.below(400_000), Happening::Join(place));
+            self.invite(place, &mut rng);
         }
     }
 
@@ -188,6 +195,7 @@ impl World<'_> {
         let mut next = (*current).clone();
         next.number += 1;
         alter(&mut next);
+        self.alter_access(&mut next, &mut Rng::new(way.rotate_left(41) ^ self.seed));
         let secret = Digest::of(&rng.next_u64().wrapping_add(next.number).to_le_bytes());
         let goes_wrong = |rng: &mut Rng, percent| way != AS_IT_SHOULD_BE && rng.percent(percent);
         // An administrator who forgets to make one.
@@ -216,6 +224,19 @@ impl World<'_> {
                 self.wish(who, &withdrawal, rng.below(2_000_000));
             }
         }
+    }
+
+    /// Now and then, if there are clients who mean harm, administrators let in some of them only, or
+    /// again anyone.
+    fn alter_access(&self, next: &mut Configuration, rng: &mut Rng) {
+        let (correct, others) = self.ids.split_at(self.options.clients);
+        let hostile = &others[..self.options.hostile.len()];
+        if hostile.is_empty() || rng.percent(30) {
+            return;
+        }
+        let let_in = hostile.iter().filter(|_| rng.percent(30)).copied();
+        let listed = Access::only(correct.iter().copied().chain(let_in));
+        next.access = if rng.percent(80) { listed } else { Access::Open };
     }
 
     fn wish(&mut self, who: usize, petition: &Petition, after: Micros) {

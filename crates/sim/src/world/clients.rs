@@ -23,6 +23,9 @@ impl World<'_> {
             self.hostile_arrive(hostile, packet);
             return Ok(());
         }
+        if self.possessed.contains(from) && !self.convinces(from, index) {
+            return Ok(());
+        }
         self.audit.note(self.now, packet.kind(), 1_000 + index as u64, packet.bytes());
         let mut acts = core::mem::take(&mut self.client_acts);
         self.clients[index].node.on_packet(from, packet, &mut acts);

@@ -153,7 +153,10 @@ impl World<'_> {
     /// Whether this replica is correct, and may be faulty beside those that are.
     fn may_fail(&self, index: usize) -> bool {
         let faulty = self.replicas.iter().filter(|replica| replica.is_faulty());
-        let faulty = faulty.map(|replica| replica.id).collect::<ReplicaSet>();
+        // A machine that is to join may be faulty from the start.
+        let joins = |id: &ReplicaId| usize::from(id.0) >= self.replicas.len();
+        let joiners = self.options.byzantine.iter().map(|(id, _)| *id).filter(joins);
+        let faulty: ReplicaSet = faulty.map(|replica| replica.id).chain(joiners).collect();
         let replica = &self.replicas[index];
         faulty.len() < self.options.f && !replica.is_faulty() && !replica.has_left
     }

@@ -1,9 +1,11 @@
 //! Machines that join the group while it runs, and members that leave it.
 
-use super::{Happening, Replica, ReplicaId, SimDevices, World};
+use super::lives::Keeping;
+use super::{Happening, Replica, ReplicaId, SimDevices, Target, World, is_sound};
 use crate::checker::Verdict;
 use crate::crypto::{INCARNATION, member_id};
 use crate::packet::{member_at, member_of};
+use crate::rng::Rng;
 use crate::time::Micros;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::change::{Change, Petition, Ready};
@@ -112,11 +114,18 @@ impl World<'_> {
         let mut device = SimDevices::new(id, membership.lane.pillars, &self.crypto);
         device.begin_epoch(membership).expect("it is in an earlier one");
         let mut acts = Vec::new();
-        let keeping = self.keeping(id, INCARNATION);
-        let node = self.node(id, Arc::new(Mutex::new(device)), None, keeping, &mut acts);
-        let rng = self.rng.fork();
+        let mut rng = self.rng.fork();
+        let behaviours = self.behaviours(id);
+        let (faulty, adversary) = self.adversary(&behaviours, id, &mut rng);
+        let keeping = match adversary {
+            Some(_) => Keeping::afresh(None),
+            None => self.keeping(id, INCARNATION),
+        };
+        let node = self.node(id, Arc::new(Mutex::new(device)), faulty, keeping, &mut acts);
+        let fate = Rng::new(rng.clone().next_u64().rotate_left(37));
         let mut replica = self.correct_replica(id, node, rng);
-        replica.behind = true;
+        (replica.adversary, replica.sound) = (adversary, is_sound(&behaviours));
+        replica.behind = replica.adversary.is_none();
         if self.healed {
             replica.clock.discipline(self.now, self.options.skew_ms);
         }
@@ -125,7 +134,19 @@ impl World<'_> {
         self.last_completion = self.now;
         self.carry_out(place, acts)?;
         self.want_round(place);
+        self.meet(place, fate);
         Ok(())
+    }
+
+    /// A machine that has just become a member may crash for good, or lose its memory.
+    fn meet(&mut self, place: usize, mut fate: Rng) {
+        if self.healed || !fate.chance(self.options.joins_badly_ppm / 2) {
+            return;
+        }
+        match fate.percent(50) {
+            true => _ = self.crash(place),
+            false => self.lose(Target::Replica(ReplicaId(place as u16)), fate.range(1, 800_000)),
+        }
     }
 
     /// A replica was shown that the group goes on without it, and ends.

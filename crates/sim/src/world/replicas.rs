@@ -88,6 +88,10 @@ impl World<'_> {
             // A machine that may join some day.
             return Ok(());
         }
+        if self.possessed.contains(id) {
+            self.deceive(from, &packet);
+            return Ok(());
+        }
         if self.puts_off(index, || Happening::Arrive { from, to, packet: packet.clone() }) {
             return Ok(());
         }
@@ -318,6 +322,7 @@ impl World<'_> {
                 let id = self.replicas[index].id;
                 if self.replicas[index].adversary.is_none() {
                     retirement::left(id, self.rings[usize::from(id.0)].lock().count())?;
+                    self.possess(id);
                 }
                 self.leave(index);
             }
