@@ -46,6 +46,28 @@ struct Client {
     bytes: usize,
 }
 
+impl Client {
+    /// Takes out as many replies, or digests, or events, as fit one message.
+    fn take(&mut self, hint: impl FnOnce() -> View) -> Option<ToClient> {
+        if !self.replies.is_empty() {
+            let count = prefix(&self.replies);
+            let replies: Vec<Reply> = self.replies.drain(..count).collect();
+            self.bytes -= replies.iter().map(bytes_of).sum::<usize>();
+            return Some(ToClient::Replies { view: hint(), replies });
+        }
+        if !self.digests.is_empty() {
+            let count = self.digests.len().min(BATCH_REQUESTS_MAX);
+            let digests: Vec<ResultDigest> = self.digests.drain(..count).collect();
+            self.bytes -= count * DIGEST_BYTES;
+            return Some(ToClient::Digests { view: hint(), digests });
+        }
+        let (first, events) = take_run(&mut self.events)?;
+        let bytes: usize = events.iter().map(|body| REPLY_HEADER_BYTES + body.len()).sum();
+        self.bytes -= bytes;
+        Some(ToClient::Events { oldest: 0, first, events })
+    }
+}
+
 impl Replies {
     pub fn new(limits: HostLimits, replier: Option<Box<dyn Replier>>) -> Self {
         let (clients, answered) = (HashMap::new(), VecDeque::new());
@@ -171,37 +193,20 @@ impl Replies {
         &mut self,
         hint: impl Fn(&ClientId) -> View,
     ) -> Option<(ClientId, ToClient)> {
-        while let Some(id) = self.answered.front() {
-            if let Some(client) = self.clients.get_mut(id)
-                && !client.replies.is_empty()
-            {
-                let count = prefix(&client.replies);
-                let replies: Vec<Reply> = client.replies.drain(..count).collect();
-                let bytes: usize = replies.iter().map(bytes_of).sum();
-                client.bytes -= bytes;
-                self.bytes -= bytes;
-                let view = hint(id);
-                return Some((*id, ToClient::Replies { view, replies }));
+        while let Some(id) = self.answered.front().copied() {
+            let message = self.clients.get_mut(&id).and_then(|client| {
+                let before = client.bytes;
+                let message = client.take(|| hint(&id));
+                self.bytes -= before - client.bytes;
+                message.map(|message| (message, client.bytes > 0))
+            });
+            let goes_on = message.as_ref().is_some_and(|(_, has_more)| *has_more);
+            if !goes_on {
+                self.answered.pop_front();
             }
-            if let Some(client) = self.clients.get_mut(id)
-                && !client.digests.is_empty()
-            {
-                let count = client.digests.len().min(BATCH_REQUESTS_MAX);
-                let digests: Vec<ResultDigest> = client.digests.drain(..count).collect();
-                client.bytes -= count * DIGEST_BYTES;
-                self.bytes -= count * DIGEST_BYTES;
-                let view = hint(id);
-                return Some((*id, ToClient::Digests { view, digests }));
+            if let Some((message, _)) = message {
+                return Some((id, message));
             }
-            if let Some(client) = self.clients.get_mut(id)
-                && let Some((first, events)) = take_run(&mut client.events)
-            {
-                let bytes: usize = events.iter().map(|body| REPLY_HEADER_BYTES + body.len()).sum();
-                client.bytes -= bytes;
-                self.bytes -= bytes;
-                return Some((*id, ToClient::Events { oldest: 0, first, events }));
-            }
-            self.answered.pop_front();
         }
         None
     }

@@ -98,6 +98,33 @@ pub enum Theme {
     Changes,
     /// Views that fail because messages reach exact minorities.
     Minorities,
+    /// Changing the group itself, whatever else goes wrong: other keys, members, sizes, protocols.
+    Reconfiguration,
+}
+
+/// What administrators want in a world: of a hundred worlds, in how many it is drawn.
+struct Wanted {
+    refreshes: u32,
+    replacements: u32,
+    switches: u32,
+    reshapes: u32,
+}
+
+impl Wanted {
+    const SELDOM: Self = Self { refreshes: 15, replacements: 10, switches: 10, reshapes: 8 };
+
+    /// One of them for certain, if the world is to be about that.
+    fn draw(theme: Option<Theme>, rng: &mut Rng) -> Self {
+        if theme != Some(Theme::Reconfiguration) {
+            return Self::SELDOM;
+        }
+        match rng.below(4) {
+            0 => Self { refreshes: 100, ..Self::SELDOM },
+            1 => Self { replacements: 100, ..Self::SELDOM },
+            2 => Self { switches: 100, ..Self::SELDOM },
+            _ => Self { reshapes: 100, ..Self::SELDOM },
+        }
+    }
 }
 
 /// How long disks take.
@@ -232,19 +259,20 @@ impl Options {
         let is_made = |counter| counter != Counter::Unbound;
         let has_devices = rules.counter.is_some_and(is_made) && options.device == DeviceFault::None;
         options.has_real_devices = has_devices && services.percent(DEVICES_PERCENT);
+        let wanted = Wanted::draw(config.theme, &mut Rng::new(services.clone().next_u64()));
         // A group that is split keeps its configuration.
         if config.faults && !config.hostile_only && !rules.pillars {
             let mut rng = Rng::new(services.next_u64().rotate_left(43));
-            options.draw_refreshes(&mut rng, config.byzantine);
+            options.draw_refreshes(&mut rng, config.byzantine, wanted.refreshes);
         }
         options.draw_judging(&mut Rng::new(services.next_u64().rotate_left(47)));
         options.draw_stops_at_checkpoints(&mut Rng::new(services.next_u64().rotate_left(53)));
         if config.faults && !config.hostile_only && !rules.pillars {
             options.draw_late(&mut Rng::new(services.next_u64().rotate_left(59)));
             let seed = services.next_u64();
-            options.draw_replacements(&mut Rng::new(seed.rotate_left(61)));
-            options.draw_switches(&mut Rng::new(seed.rotate_left(13)));
-            options.draw_reshapes(&mut Rng::new(seed.rotate_left(37)));
+            options.draw_replacements(&mut Rng::new(seed.rotate_left(61)), wanted.replacements);
+            options.draw_switches(&mut Rng::new(seed.rotate_left(13)), wanted.switches);
+            options.draw_reshapes(&mut Rng::new(seed.rotate_left(37)), wanted.reshapes);
             options.draw_machines(&mut Rng::new(seed.rotate_left(7)), config.byzantine);
         }
         options.draw_split_steps(&mut Rng::new(services.next_u64().rotate_left(17)));

@@ -34,7 +34,7 @@ impl Options {
         let drawn = match config.theme {
             Some(Theme::Changes) => rng.below(8),
             Some(Theme::Minorities) => 8,
-            None => rng.below(100),
+            Some(Theme::Reconfiguration) | None => rng.below(100),
         };
         match drawn {
             0..4 => self.draw_hiccups(rng),

@@ -6,9 +6,6 @@ use crate::rng::Rng;
 use crate::time::Micros;
 use pentarchy_core::ids::ReplicaId;
 
-/// Of how many worlds, in percent.
-const WORLDS_PERCENT: u32 = 15;
-
 /// In how many of those with disks, in percent, one member is away for long.
 const LAGGARDS_PERCENT: u32 = 25;
 
@@ -30,11 +27,11 @@ impl Options {
     /// Has administrators renew the members' keys a few times, whatever else goes wrong but a slow
     /// network, in which a group has enough to do with what it is asked for anyway. From a stream
     /// of its own, so that all other worlds stay as they are.
-    pub(super) fn draw_refreshes(&mut self, rng: &mut Rng, may_lie: bool) {
+    pub(super) fn draw_refreshes(&mut self, rng: &mut Rng, may_lie: bool, percent: u32) {
         let has_twins = self.places().len() > self.n;
         let is_slow = self.network.latency_us >= self.timeouts.request_ms * 1_000 / 8;
         let is_other = has_twins || is_slow || self.heal_at == 0;
-        if is_other || !rng.percent(WORLDS_PERCENT) {
+        if is_other || !rng.percent(percent) {
             return;
         }
         let has_disks = self.is_durable() || rng.percent(60);

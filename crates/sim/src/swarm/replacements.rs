@@ -8,9 +8,6 @@ use crate::rng::Rng;
 use crate::time::Micros;
 use pentarchy_core::ids::ReplicaId;
 
-/// Of how many worlds, in percent.
-const WORLDS_PERCENT: u32 = 10;
-
 /// A change takes two seconds if a member does not become ready, and a machine that joins needs
 /// some time to fetch the state.
 const EACH: Micros = 3_000_000;
@@ -52,8 +49,8 @@ impl Options {
 
     /// Has administrators replace members, once or a few times, whatever else goes wrong but a slow
     /// network. From a stream of its own, so that all other worlds stay as they are.
-    pub(super) fn draw_replacements(&mut self, rng: &mut Rng) {
-        if !self.may_change() || !rng.percent(WORLDS_PERCENT) {
+    pub(super) fn draw_replacements(&mut self, rng: &mut Rng, percent: u32) {
+        if !self.may_change() || !rng.percent(percent) {
             return;
         }
         let count = rng.range(1, 3).min((Parts::PLACES_MAX - self.n) as u64);

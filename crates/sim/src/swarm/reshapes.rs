@@ -7,9 +7,6 @@ use crate::network::Parts;
 use crate::rng::Rng;
 use crate::time::Micros;
 
-/// Of how many worlds, in percent.
-const WORLDS_PERCENT: u32 = 8;
-
 /// A change takes two seconds if a member does not become ready, and a machine that joins needs
 /// some time to fetch the state.
 const EACH: Micros = 3_000_000;
@@ -17,8 +14,8 @@ const EACH: Micros = 3_000_000;
 impl Options {
     /// Has administrators do so a few times, whatever else goes wrong but a slow network. From a
     /// stream of its own, so that all other worlds stay as they are.
-    pub(super) fn draw_reshapes(&mut self, rng: &mut Rng) {
-        if !self.may_change() || self.has_to_follow() || !rng.percent(WORLDS_PERCENT) {
+    pub(super) fn draw_reshapes(&mut self, rng: &mut Rng, percent: u32) {
+        if !self.may_change() || self.has_to_follow() || !rng.percent(percent) {
             return;
         }
         let count = rng.range(1, 4).min((Parts::PLACES_MAX - self.n) as u64);

@@ -6,18 +6,15 @@ use crate::rng::Rng;
 use crate::time::Micros;
 use pentarchy_core::ids::ReplicaId;
 
-/// Of how many worlds, in percent.
-const WORLDS_PERCENT: u32 = 10;
-
 /// A change takes two seconds if a member does not become ready.
 const EACH: Micros = 2_500_000;
 
 impl Options {
     /// Has administrators switch protocols, once or a few times, whatever else goes wrong but a
     /// slow network. From a stream of its own, so that all other worlds stay as they are.
-    pub(super) fn draw_switches(&mut self, rng: &mut Rng) {
+    pub(super) fn draw_switches(&mut self, rng: &mut Rng, percent: u32) {
         let may = self.may_change() && self.joiners() == 0;
-        if !may || !rng.percent(WORLDS_PERCENT) {
+        if !may || !rng.percent(percent) {
             return;
         }
         self.has_administrators = true;

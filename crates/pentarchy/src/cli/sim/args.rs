@@ -6,7 +6,7 @@ use pentarchy_core::membership::PillarConfig;
 use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
 use pentarchy_sim::device::DeviceFault;
 use pentarchy_sim::replay::Until;
-use pentarchy_sim::swarm::{Options, SimConfig};
+use pentarchy_sim::swarm::{Options, SimConfig, Theme};
 use pentarchy_sim::twins::ROUNDS_MAX;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub struct SimArgs {
     /// Instead of seeds: every schedule of partitions of this many rounds (1 to 6, and as many as
     /// the protocol's smallest group leaves room for), in a group in which one replica runs as two
     /// copies. --seed and --seeds choose some
-    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests", "hostile_only"],
+    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests", "hostile_only", "theme"],
         value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX as i64))]
     pub twins: Option<u32>,
     /// With this seeded bug, in builds with the feature `mutants`
@@ -84,6 +84,9 @@ pub struct WorldArgs {
     /// Only clients misbehave; any view change then counts as a failure
     #[arg(long)]
     pub hostile_only: bool,
+    /// What all worlds are about, whatever else goes wrong in them; otherwise drawn from the seed
+    #[arg(long, value_name = "WHAT", conflicts_with = "hostile_only")]
+    pub theme: Option<ThemeChoice>,
     /// What the trusted devices of faulty replicas do; unless honest, violations are expected
     #[arg(long, default_value = "honest")]
     pub device: DeviceChoice,
@@ -106,6 +109,7 @@ impl WorldArgs {
             requests: self.requests,
             f: self.f.and_then(|f| usize::try_from(f).ok()),
             hostile_only: self.hostile_only,
+            theme: self.theme.map(Into::into),
             device: self.device.into(),
             pillars: self.pillars.filter(|_| is_split),
             rotates: (is_split && self.rotate_leader).then_some(true),
@@ -130,6 +134,9 @@ impl WorldArgs {
         }
         if self.hostile_only {
             typed.push_str(" --hostile-only");
+        }
+        if let Some(theme) = self.theme {
+            typed.push_str(&format!(" --theme {}", theme.argument()));
         }
         typed
     }
@@ -252,6 +259,38 @@ pub enum DeviceChoice {
     Clone,
 }
 
+/// What all worlds may be about.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ThemeChoice {
+    /// Changing the primary: hiccups, and networks that part again and again
+    Changes,
+    /// Views that fail because messages reach exact minorities
+    Minorities,
+    /// Changing the group: members, keys, size, protocol. Not of one that is split into pillars
+    Reconfiguration,
+}
+
+impl From<ThemeChoice> for Theme {
+    fn from(choice: ThemeChoice) -> Self {
+        match choice {
+            ThemeChoice::Changes => Self::Changes,
+            ThemeChoice::Minorities => Self::Minorities,
+            ThemeChoice::Reconfiguration => Self::Reconfiguration,
+        }
+    }
+}
+
+impl ThemeChoice {
+    /// As it is typed.
+    const fn argument(self) -> &'static str {
+        match self {
+            Self::Changes => "changes",
+            Self::Minorities => "minorities",
+            Self::Reconfiguration => "reconfiguration",
+        }
+    }
+}
+
 impl From<DeviceChoice> for DeviceFault {
     fn from(choice: DeviceChoice) -> Self {
         match choice {
@@ -292,12 +331,12 @@ pub struct ReplayArgs {
     /// docs/testing.md
     #[arg(long, value_name = "OPTIONS",
         conflicts_with_all = ["f", "requests", "pillars", "rotate_leader", "hostile_only", "twins",
-            "device"])]
+            "device", "theme"])]
     pub with: Option<Options>,
     #[command(flatten)]
     pub worlds: WorldArgs,
     /// SEED is the number of a schedule of this many rounds
-    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests", "hostile_only"],
+    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests", "hostile_only", "theme"],
         value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX as i64))]
     pub twins: Option<u32>,
     /// End here: milliseconds (1204.5), a slot (s12) or an event (#3400)

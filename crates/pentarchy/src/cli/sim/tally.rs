@@ -45,6 +45,8 @@ pub struct Tally {
     with_hostile_client: u64,
     with_crash: u64,
     with_f_above_1: u64,
+    /// In how many seeds a configuration began behind the first one.
+    with_reconfiguration: u64,
     /// In how many seeds each kind of faulty replica took part.
     adversaries: BTreeMap<&'static str, u64>,
     /// In how many seeds each kind of hostile client took part.
@@ -134,6 +136,7 @@ impl Tally {
         self.with_hostile_client += u64::from(!summary.hostile.is_empty());
         self.with_crash += u64::from(summary.crashed > 0);
         self.with_f_above_1 += u64::from(summary.f > 1);
+        self.with_reconfiguration += u64::from(summary.configurations > 0);
         count(&mut self.adversaries, &summary.adversaries);
         count(&mut self.hostile, &summary.hostile);
         count(&mut self.faults, &summary.faults);
@@ -209,14 +212,16 @@ impl fmt::Display for Tally {
         writeln!(
             out,
             "  of 100 seeds, {} had f > 1, {} a Byzantine replica, {} a hostile client, \
-             {} a crash, {} a view change, {} a stable checkpoint, {} a state transfer",
+             {} a crash, {} a view change, {} a stable checkpoint, {} a state transfer, \
+             {} another configuration",
             share(self.with_f_above_1),
             share(self.with_byzantine),
             share(self.with_hostile_client),
             share(self.with_crash),
             share(self.with_view_change),
             share(self.with_checkpoint),
-            share(self.with_state_transfer)
+            share(self.with_state_transfer),
+            share(self.with_reconfiguration)
         )?;
         writeln!(out, "  faulty replicas: {}", listed(&self.adversaries))?;
         writeln!(out, "  hostile clients: {}", listed(&self.hostile))?;
