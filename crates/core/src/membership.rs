@@ -229,8 +229,8 @@ impl Membership {
         u16::try_from(index).ok().map(ReplicaId)
     }
 
-    /// Whether this is a member or an administrator: what such a one has ordered is to the group
-    /// itself.
+    /// Whether this is a member or an administrator. Replicas take what these ask as addressed to
+    /// the group.
     #[must_use]
     pub fn governs(&self, client: &ClientId) -> bool {
         self.member(client).is_some() || self.has_administrator(client)
@@ -239,8 +239,8 @@ impl Membership {
     /// Whether replicas order what this envelope asks, if these are the group's clients.
     ///
     /// An envelope to the group itself takes no place in the client table, and the roster refuses
-    /// it to whoever has no say in the group. A machine that is to be a member has one, and is in no
-    /// list.
+    /// it to whoever has no say in the group. A machine that is to be a member has one, and is in
+    /// no list.
     #[must_use]
     pub fn serves(&self, access: &Access, envelope: &Envelope) -> bool {
         let client = &envelope.client;

@@ -3,7 +3,7 @@
 use crate::checking::{Checked, UnderCheck};
 use crate::pillar::ToPillar;
 use crate::queries::QueryTime;
-use pentarchy_core::erased::Incoming;
+use bytes::Bytes;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::ports::client::Reply;
 use pentarchy_core::ports::replica::Input;
@@ -21,8 +21,8 @@ pub struct Admission {
     pub(crate) checked: Vec<Checked>,
     /// What they are to check.
     pub(crate) to_pillars: Vec<(u8, ToPillar)>,
-    /// Messages of the protocol that clients sent in this round.
-    pub(crate) said: Vec<(ClientId, Incoming)>,
+    /// Messages of the protocol that clients sent in this round, unopened.
+    pub(crate) said: Vec<(ClientId, Bytes)>,
     /// Requests that each client sent in this round, taken or not.
     pub(crate) sent: BTreeMap<ClientId, usize>,
     /// Envelopes that wait in the core, as of the first envelope of the round.

@@ -126,9 +126,24 @@ impl<D: Disk> Machine<'_, D> {
         if *sent > PENDING_CLIENT_ENVELOPES_MAX {
             return;
         }
+        self.admission.said.push((client, message.clone()));
+    }
+
+    /// Opens what a client said, and hands it to the core. Before that another epoch may have
+    /// begun, by another protocol or with other members: only the core that takes a message can
+    /// open it.
+    fn hand_over(
+        &mut self,
+        client: ClientId,
+        message: &Bytes,
+        driver: &mut impl Driver,
+    ) -> Result<(), Halt> {
         match self.engine.core.open_client(&*self.engine.verifier, message) {
-            Ok(incoming) => self.admission.said.push((client, incoming)),
-            Err(why) => self.engine.rejects.add(why),
+            Ok(incoming) => self.step(CoreEvent::Client(client, incoming), driver),
+            Err(why) => {
+                self.engine.rejects.add(why);
+                Ok(())
+            }
         }
     }
 
@@ -252,8 +267,8 @@ impl<D: Disk> Machine<'_, D> {
         self.admission.waiting = None;
         self.admission.sent.clear();
         self.admission.query_time.begin_round(self.engine.now_ms);
-        for (client, incoming) in std::mem::take(&mut self.admission.said) {
-            self.step(CoreEvent::Client(client, incoming), driver)?;
+        for (client, message) in std::mem::take(&mut self.admission.said) {
+            self.hand_over(client, &message, driver)?;
         }
         // What one client sent stays in its order.
         for checked in std::mem::take(&mut self.admission.checked) {

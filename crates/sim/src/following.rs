@@ -187,8 +187,8 @@ impl<'a> Following<'a> {
             if link.next.as_ref().is_none_or(|next| next.number <= number) {
                 continue;
             }
-            let (crypto, me) = (self.crypto.clone(), ReplicaId(0));
-            if !link.is_valid(&led, &Keys { crypto, me, membership: led.clone() }) {
+            let (crypto, me, membership) = (self.crypto.clone(), ReplicaId(0), led.clone());
+            if !link.is_valid(&led, &Keys { crypto, me, membership, lets_anyone_in: false }) {
                 break;
             }
             led = Arc::new(link.successor(&led));

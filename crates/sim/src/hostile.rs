@@ -362,6 +362,7 @@ mod tests {
             crypto: crypto.clone(),
             me: ReplicaId(me),
             membership: membership.clone(),
+            lets_anyone_in: false,
         };
         let split = |it: &Envelope| keys(0).envelope(it) != keys(1).envelope(it);
         assert!((0..20).any(|_| envelopes(&client.act()).iter().any(split)));

@@ -188,7 +188,12 @@ impl<'f> ReplicaNode<'f> {
             device: device.clone(),
             is_faulty,
         };
-        let keys = Keys { crypto: crypto.clone(), me: id, membership: membership.clone() };
+        let keys = Keys {
+            crypto: crypto.clone(),
+            me: id,
+            membership: membership.clone(),
+            lets_anyone_in: faulty.as_ref().is_some_and(|fault| fault.lets_anyone_in),
+        };
         let engine = Engine::new(EngineParts {
             core,
             verifier: Arc::new(keys),
@@ -367,7 +372,8 @@ impl<'f> ReplicaNode<'f> {
     /// What it can check in the epoch of its core.
     fn keys(&self) -> Keys {
         let (crypto, membership) = (self.crypto.clone(), self.watch.membership.clone());
-        Keys { crypto, me: self.id, membership }
+        let lets_anyone_in = self.faulty.as_ref().is_some_and(|fault| fault.lets_anyone_in);
+        Keys { crypto, me: self.id, membership, lets_anyone_in }
     }
 
     /// Installs a state that came by another way than the transfer's messages.

@@ -94,6 +94,9 @@ fn smaller(options: &Options, rules: &Rules) -> Vec<Options> {
 fn with(options: &Options, all: &mut Vec<Options>, change: impl FnOnce(&mut Options)) {
     let mut other = options.clone();
     change(&mut other);
+    // Of machines that joined none may be left.
+    let machines = other.machines().count();
+    other.byzantine.retain(|(id, _)| usize::from(id.0) < machines);
     all.push(other);
 }
 

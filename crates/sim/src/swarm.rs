@@ -98,7 +98,7 @@ pub enum Theme {
     Changes,
     /// Views that fail because messages reach exact minorities.
     Minorities,
-    /// Changing the group itself, whatever else goes wrong: other keys, members, sizes, protocols.
+    /// Changing the group itself, whatever else goes wrong: keys, members, size, protocol.
     Reconfiguration,
 }
 
@@ -218,7 +218,7 @@ pub struct Options {
     pub has_real_devices: bool,
     /// Whether there are administrators, who may change the group.
     pub has_administrators: bool,
-    /// Somebody who wants to harm the group gets hold of the machines that have left it.
+    /// An attacker compromises each machine that has left the group.
     pub possesses: bool,
     /// Of a million machines that are to join, how many never come, or crash or lose their memory
     /// once they are members.
@@ -354,13 +354,17 @@ impl Options {
         }
         options.draw_reads(&readers, config, rules);
         if rules.pillars {
-            let (pillars, rotates) = (rng.range(2, 4) as u8, rng.percent(50));
-            options.pillars = config.pillars.unwrap_or(pillars);
-            options.rotates = config.rotates.unwrap_or(rotates);
-            let late = rng.percent(50).then(|| rng.range(1, 1_000_000));
-            options.tuning.interleaving = late.unwrap_or(0);
+            options.draw_pillars(rng, config);
         }
         options
+    }
+
+    fn draw_pillars(&mut self, rng: &mut Rng, config: &SimConfig) {
+        let (pillars, rotates) = (rng.range(2, 4) as u8, rng.percent(50));
+        self.pillars = config.pillars.unwrap_or(pillars);
+        self.rotates = config.rotates.unwrap_or(rotates);
+        let late = rng.percent(50).then(|| rng.range(1, 1_000_000));
+        self.tuning.interleaving = late.unwrap_or(0);
     }
 
     /// What goes wrong.

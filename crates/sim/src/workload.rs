@@ -196,7 +196,7 @@ impl<'a> ClientNode<'a> {
         self.following.as_ref().map_or(0, Following::number)
     }
 
-    /// The group to which it was led; none if it is the one with which all began.
+    /// The group to which it was led; none if it follows nobody.
     #[must_use]
     pub fn membership(&self) -> Option<&Arc<Membership>> {
         self.following.as_ref().map(Following::membership)

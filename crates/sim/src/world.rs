@@ -16,7 +16,7 @@ use crate::key_ring::{KeyRing, SharedKeyRing};
 use crate::network::{Cut, Network};
 use crate::node::{Act, Fault, Impostor, Lying, Parrot, ReplicaNode, SharedDevice, Usurping};
 use crate::oracle::Oracle;
-use crate::packet::{Address, Packet, member_of};
+use crate::packet::{Address, Packet, member_at, member_of};
 use crate::rng::Rng;
 use crate::summary::Summary;
 use crate::swarm::{Disturbance, Failure, Options, Target};
@@ -228,7 +228,7 @@ pub struct World<'a> {
     rings: Vec<SharedKeyRing>,
     /// What administrators want.
     wishes: Vec<Wish>,
-    /// Where machines are that have left the group, and that somebody has got hold of.
+    /// Where machines are that have left the group, and that an attacker has compromised.
     possessed: ReplicaSet,
     /// With which epoch each machine began that joined, or that came back when nobody was left whom
     /// it had known, and how the configurations before ended.
@@ -421,7 +421,9 @@ impl<'a> World<'a> {
                 _ => return None,
             };
             let make = self.factories.forger?;
-            let (forger, rng) = (make(id, &self.begins_with(id).0), rng.fork());
+            let group = self.begins_with(id).0;
+            let me = group.index_of(member_at(id)).expect("it begins as a member");
+            let (forger, rng) = (make(me, &group), rng.fork());
             let heard = VecDeque::new();
             Some(Lying { forger, make, rng, heard, alone, rate_ppm, quiet_ms, began: None })
         };
@@ -440,7 +442,8 @@ impl<'a> World<'a> {
             }
             _ => None,
         });
-        Some(Fault { lying, usurping, impostor, parrot })
+        let lets_anyone_in = !is_sound(behaviours);
+        Some(Fault { lying, usurping, impostor, parrot, lets_anyone_in })
     }
 
     fn add_clients(

@@ -14,7 +14,7 @@ const COUNTS: &str = "docs/results/mutants-by-finder.json";
 const FINDERS: [&str; 5] =
     [".scheduled()", ".specified()", ".explored()", ".modelled()", ".unclaimed()"];
 
-/// Names of the mechanism's own example, which stands beside the list.
+/// Names of the mechanism's own example, which stands on its page.
 const EXAMPLE: &str = "example.";
 
 /// Every mutant of the list is used in one place, and every use is in the list.
@@ -130,9 +130,9 @@ mod tests {
         let code = ["m.used", "m.twice", "m.twice", "m.unknown"].map(mutant).concat();
         let tree = Tree::of(&[(LIST, list), ("crates/a/src/lib.rs", &code)]);
         let expected = [
-            "crates/a/src/lib.rs:4: m.unknown is not in crates/core/src/mutant/list.rs",
-            "crates/core/src/mutant/list.rs:6: m.unused is used in 0 places; one mutant is one place",
-            "crates/core/src/mutant/list.rs:9: m.twice is used in 2 places; one mutant is one place",
+            format!("crates/a/src/lib.rs:4: m.unknown is not in {LIST}"),
+            format!("{LIST}:6: m.unused is used in 0 places; one mutant is one place"),
+            format!("{LIST}:9: m.twice is used in 2 places; one mutant is one place"),
         ];
         assert_eq!(shown(&mutants(&tree)), expected);
     }

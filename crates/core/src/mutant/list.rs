@@ -2,7 +2,7 @@
 
 use super::{Mutant, mutant};
 
-/// Every mutant. The first is used by this page and by the tests of the mechanism only.
+/// Every mutant. The first is used by the page of [`super`] and by the tests of the mechanism only.
 pub const MUTANTS: &[Mutant] = &[
     mutant("example.quorum-of-f", "f votes are enough in the example of the module page"),
     mutant("executor.time-goes-back", "the agreed time is what the last batch says"),

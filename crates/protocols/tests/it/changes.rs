@@ -39,6 +39,11 @@ fn groups_survive_views_that_fail_by_exact_minorities() {
     survive(Theme::Minorities, 4);
 }
 
+#[test]
+fn groups_survive_changes_of_themselves() {
+    survive(Theme::Reconfiguration, 12);
+}
+
 /// The first of so many worlds that a seeded bug breaks, and what names it.
 fn found(
     protocol: &'static Descriptor,

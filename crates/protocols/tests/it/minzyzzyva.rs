@@ -1,12 +1,15 @@
 //! MinZyzzyva by hand: what is executed before it is final, and what becomes of it.
 
 use crate::net::{Net, envelope};
+use crate::swarm::factories;
 use pentarchy_core::ids::{Slot, View};
 use pentarchy_core::mutant;
 use pentarchy_core::protocol::Tuning;
 use pentarchy_core::request::Envelope;
 use pentarchy_protocols::common::message::Shared;
 use pentarchy_protocols::minzyzzyva::{Message, MinZyzzyva, Order};
+use pentarchy_sim::rng::Rng;
+use pentarchy_sim::run::run_options;
 use std::sync::Arc;
 
 fn ask_for(net: &mut Net<MinZyzzyva>, view: u64) {
@@ -173,4 +176,20 @@ fn nothing_is_executed_behind_a_hole() {
     };
     assert_eq!(run(), 0);
     assert_eq!(mutant::with(Some("minzyzzyva.executes-behind-a-hole"), run), 1);
+}
+
+/// A replica is dead, so that clients say to the others what makes results final. Now and then one
+/// does so in the very round in which the next configuration begins.
+#[test]
+fn what_a_client_said_before_a_switch_goes_to_no_core_of_another_protocol() {
+    let world = "n=3 f=1 clients=8 requests_each=400 think_us=8000 checkpoint=64 window=256 \
+        batch=1 in_flight=4 latency_us=20 jitter_us=50 round_us=150 keys=1 values=2 writers=1 \
+        heal_at_us=4000000 administrators=1 at=10:crash(r2) at=1000:switch(0)";
+    let run = |seed| {
+        let options = world.parse().expect("a world");
+        run_options(seed, options, &factories("minzyzzyva"), Rng::new(seed), None)
+    };
+    let switched =
+        |seed| run(seed).unwrap_or_else(|violation| panic!("{violation}")).configurations;
+    assert!((0..8).map(switched).sum::<u64>() >= 3);
 }

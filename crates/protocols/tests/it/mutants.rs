@@ -248,11 +248,11 @@ const UNCLAIMED_MAX: [(&str, usize); 6] = [
 /// Two undo what one slow world of pillars in a thousand showed. One needs a client that is late to
 /// follow, a liar and two laggards: random worlds show it once in ten thousand. One needs a quorum
 /// to lose power as it enters a view; one world of 120 that cut steps in two showed it. Two are
-/// about groups that were lost, which no world has go on. One needs a channel, of which the
-/// simulator has none. Four were found in one world of several thousand, until there were other
-/// worlds: two are about the timing of views and votes, two about a log of which a part is lost.
+/// about groups that were lost, which no world has go on. Four were found in one world of several
+/// thousand, until there were other worlds: two are about the timing of views and votes, two about
+/// a log of which a part is lost.
 /// `docs/testing-results.md` says how many worlds did not find them, where that was tried.
-const SCHEDULED_MAX: usize = 56 + 8 + 1 + 23 + 1 + 3 + 1 + 5 + 2 + 1 + 1 + 2 + 1 + 2 + 2;
+const SCHEDULED_MAX: usize = 56 + 8 + 1 + 23 + 1 + 3 + 1 + 5 + 2 + 1 + 1 + 2 + 2 + 2;
 
 #[test]
 fn what_nothing_is_claimed_to_find_only_becomes_less() {

@@ -68,7 +68,7 @@ impl Group {
 
     fn opens(&self, wire: &Bytes) -> Result<(), Reject> {
         let (crypto, membership) = (self.crypto.clone(), self.membership.clone());
-        let keys = Keys { crypto, me: ReplicaId(1), membership };
+        let keys = Keys { crypto, me: ReplicaId(1), membership, lets_anyone_in: false };
         self.backup.open(&keys, PRIMARY, wire).map(|_| ())
     }
 }

@@ -218,7 +218,7 @@ fn who_is_told_more_than_replicas_keep_learns_that_something_is_missing() {
         let config = SimConfig { faults: false, requests: 100, f: Some(1), ..SimConfig::default() };
         let mut rng = Rng::new(1);
         let mut options = Options::draw(&mut rng, &config, &entry.rules);
-        (options.outstanding, options.workload.values) = (16, 0);
+        (options.outstanding, options.think_us, options.workload.values) = (16, 1, 0);
         (options.workload.tells_percent, options.workload.floods_ppm) = (50, 1_000_000);
         let ran = run_options(1, options, &factories_of(entry), rng, None);
         let summary = ran.unwrap_or_else(|violation| panic!("{violation}"));

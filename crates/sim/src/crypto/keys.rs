@@ -21,6 +21,8 @@ pub struct Keys {
     pub me: ReplicaId,
     /// Whose devices count.
     pub membership: Arc<Membership>,
+    /// It is a liar's, who takes requests of those who are not in the list of clients.
+    pub lets_anyone_in: bool,
 }
 
 impl Keys {
@@ -66,7 +68,7 @@ impl Verifier for Keys {
     }
 
     fn envelope(&self, envelope: &Envelope) -> bool {
-        let stated = self.membership.stated.as_ref();
+        let stated = self.membership.stated.as_ref().filter(|_| !self.lets_anyone_in);
         if stated.is_some_and(|stated| !self.membership.serves(&stated.access, envelope)) {
             return false;
         }

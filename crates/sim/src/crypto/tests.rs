@@ -44,7 +44,7 @@ fn macs_convince_only_those_for_whom_they_are() {
         let membership = Arc::new(crate::world::membership(1, 3, 1));
         [0, 1, 2].map(|me| {
             let (crypto, membership) = (crypto.clone(), membership.clone());
-            Keys { crypto, me: ReplicaId(me), membership }.envelope(envelope)
+            Keys { crypto, me: ReplicaId(me), membership, lets_anyone_in: false }.envelope(envelope)
         })
     };
     assert_eq!(convinces(&partial), [false, true, false]);
@@ -60,7 +60,7 @@ fn a_tag_convinces_all_or_nobody() {
     let convinces = |envelope: &Envelope| {
         [0, 1, 2].map(|me| {
             let (crypto, membership) = (crypto.clone(), membership.clone());
-            Keys { crypto, me: ReplicaId(me), membership }.envelope(envelope)
+            Keys { crypto, me: ReplicaId(me), membership, lets_anyone_in: false }.envelope(envelope)
         })
     };
     let requests = vec![Request { number: 1, operation: Bytes::from_static(b"x") }];

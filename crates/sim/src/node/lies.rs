@@ -28,6 +28,8 @@ pub struct Fault {
     pub impostor: Option<super::Impostor>,
     /// How it repeats what others say, if it does.
     pub parrot: Option<super::Parrot>,
+    /// Whether it takes requests of those who are not in the list of clients.
+    pub lets_anyone_in: bool,
 }
 
 /// A liar in the place of a core, or beside one.
@@ -240,8 +242,13 @@ mod tests {
             quiet_ms: 0,
             began: None,
         };
-        let faulty =
-            Some(Fault { lying: Some(lying), usurping: None, impostor: None, parrot: None });
+        let faulty = Some(Fault {
+            lying: Some(lying),
+            usurping: None,
+            impostor: None,
+            parrot: None,
+            lets_anyone_in: true,
+        });
         let parts = Parts::of_one_epoch(me, &membership, keys, core, executes);
         let mut acts = Vec::new();
         let mut node = ReplicaNode::new(Parts { faulty, ..parts }, 0, &mut acts);

@@ -457,8 +457,9 @@ impl Options {
             "n is above f"
         } else if self.byzantine.len() > self.f {
             "at most f replicas are faulty"
-        } else if self.byzantine.iter().any(|(id, _)| usize::from(id.0) >= self.n) {
-            "a faulty replica is not below n"
+        } else if self.byzantine.iter().any(|(id, _)| usize::from(id.0) >= self.machines().count())
+        {
+            "a faulty replica is neither below n nor a machine that may join"
         } else if self.targets().any(|id| usize::from(id.0) >= self.n) {
             "a disturbed replica is not below n"
         } else if self.places().len() + self.joiners() > Parts::PLACES_MAX {
@@ -691,7 +692,8 @@ mod tests {
             ("faulty=r1:twin(3)", "twin has 0 arguments"),
             ("faulty=r1:dream", "no habit \"dream\""),
             ("faulty=r1:liar faulty=r2:liar", "at most f replicas"),
-            ("faulty=r3:liar", "not below n"),
+            ("faulty=r3:liar", "neither below n nor"),
+            ("administrators=1 faulty=r4:liar at=1:replace(0)", "neither below n nor"),
             ("at=1:crash(r3)", "not below n"),
             ("at=1:crash(primary", "closing bracket"),
             ("at=1:partition(01g,5)", "'g' is no part"),

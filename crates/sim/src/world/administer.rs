@@ -226,8 +226,8 @@ impl World<'_> {
         }
     }
 
-    /// Now and then, if there are clients who mean harm, administrators let in some of them only, or
-    /// again anyone.
+    /// By most changes, administrators let in some of the hostile clients only, if there are any,
+    /// or again anyone.
     fn alter_access(&self, next: &mut Configuration, rng: &mut Rng) {
         let (correct, others) = self.ids.split_at(self.options.clients);
         let hostile = &others[..self.options.hostile.len()];

@@ -152,13 +152,20 @@ impl World<'_> {
 
     /// Whether this replica is correct, and may be faulty beside those that are.
     fn may_fail(&self, index: usize) -> bool {
-        let faulty = self.replicas.iter().filter(|replica| replica.is_faulty());
-        // A machine that is to join may be faulty from the start.
-        let joins = |id: &ReplicaId| usize::from(id.0) >= self.replicas.len();
-        let joiners = self.options.byzantine.iter().map(|(id, _)| *id).filter(joins);
-        let faulty: ReplicaSet = faulty.map(|replica| replica.id).chain(joiners).collect();
         let replica = &self.replicas[index];
-        faulty.len() < self.options.f && !replica.is_faulty() && !replica.has_left
+        self.faulty().len() < self.options.f && !replica.is_faulty() && !replica.has_left
+    }
+
+    /// The replicas that count as faulty now.
+    pub(super) fn faulty(&self) -> ReplicaSet {
+        let faulty = self.replicas.iter().filter(|replica| replica.is_faulty());
+        faulty.map(|replica| replica.id).chain(self.faulty_joiners()).collect()
+    }
+
+    /// The machines that are going to lie once they have joined.
+    pub(super) fn faulty_joiners(&self) -> impl Iterator<Item = ReplicaId> + '_ {
+        let joins = |id: &ReplicaId| usize::from(id.0) >= self.replicas.len();
+        self.options.byzantine.iter().map(|(id, _)| *id).filter(joins)
     }
 
     /// The counters of a replica do not answer any more. It counts as faulty, though it works until

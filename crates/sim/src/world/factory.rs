@@ -30,6 +30,8 @@ pub struct SimFactory<'f> {
     pub factories: Factories<'f>,
     /// Sizes.
     pub tuning: Tuning,
+    /// See [`Keys::lets_anyone_in`].
+    pub lets_anyone_in: bool,
 }
 
 impl EpochFactory for SimFactory<'_> {
@@ -39,7 +41,7 @@ impl EpochFactory for SimFactory<'_> {
 
     fn verifier(&mut self, membership: &Arc<Membership>) -> Arc<dyn Verifier> {
         let (crypto, me, membership) = (self.crypto.clone(), self.id, membership.clone());
-        Arc::new(Keys { crypto, me, membership })
+        Arc::new(Keys { crypto, me, membership, lets_anyone_in: self.lets_anyone_in })
     }
 
     fn tuning(&self) -> Tuning {

@@ -1,7 +1,8 @@
 //! Machines that join the group while it runs, and members that leave it.
 
 use super::lives::Keeping;
-use super::{Happening, Replica, ReplicaId, SimDevices, Target, World, is_sound};
+use super::log::{Deed, What};
+use super::{Happening, Replica, ReplicaId, SimDevices, World, is_sound};
 use crate::checker::Verdict;
 use crate::crypto::{INCARNATION, member_id};
 use crate::packet::{member_at, member_of};
@@ -134,18 +135,25 @@ impl World<'_> {
         self.last_completion = self.now;
         self.carry_out(place, acts)?;
         self.want_round(place);
-        self.meet(place, fate);
+        self.fail_early(place, fate);
         Ok(())
     }
 
-    /// A machine that has just become a member may crash for good, or lose its memory.
-    fn meet(&mut self, place: usize, mut fate: Rng) {
-        if self.healed || !fate.chance(self.options.joins_badly_ppm / 2) {
+    /// A machine that has just become a member may crash for good, or lose its memory, if that does
+    /// not make more than `f` faulty ones. It counts as one of them already: it lacks the state.
+    fn fail_early(&mut self, index: usize, mut fate: Rng) {
+        let is_due = !self.healed && fate.chance(self.options.joins_badly_ppm / 2);
+        let replica = &mut self.replicas[index];
+        let is_correct = replica.adversary.is_none() && !replica.crashed;
+        if !is_due || !is_correct || self.faulty().len() > self.options.f {
             return;
         }
-        match fate.percent(50) {
-            true => _ = self.crash(place),
-            false => self.lose(Target::Replica(ReplicaId(place as u16)), fate.range(1, 800_000)),
+        let (returns, after) = (fate.percent(50), fate.range(1, 800_000));
+        let replica = &mut self.replicas[index];
+        (replica.crashed, replica.returns) = (true, returns);
+        self.note(self.place(index), |_| What::Does(Deed::Crashes, "crashes".to_owned()));
+        if returns {
+            self.schedule(self.now + after, Happening::Restart(index));
         }
     }
 

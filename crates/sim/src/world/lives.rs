@@ -40,8 +40,15 @@ impl<'a> World<'a> {
         let (crypto, clients) = (self.crypto.clone(), self.ids.clone());
         let (factories, tuning) = (self.factories, self.options.tuning);
         let (ring, life) = (self.rings[usize::from(id.0)].clone(), life_of(&device));
-        let mut factory =
-            SimFactory { id, crypto: crypto.clone(), ring: ring.clone(), life, factories, tuning };
+        let mut factory = SimFactory {
+            id,
+            crypto: crypto.clone(),
+            ring: ring.clone(),
+            life,
+            factories,
+            tuning,
+            lets_anyone_in: faulty.as_ref().is_some_and(|fault| fault.lets_anyone_in),
+        };
         let (membership, links) = self.begins_with(id);
         let beginning = Beginning {
             me: member_at(id),
@@ -223,8 +230,8 @@ impl<'a> World<'a> {
                 || replica.has_no_counter
                 || (replica.crashed && !replica.node.is_dead())
         };
-        let mut others: ReplicaSet =
-            self.replicas.iter().filter(forget).map(|replica| replica.id).collect();
+        let others = self.replicas.iter().filter(forget).map(|replica| replica.id);
+        let mut others: ReplicaSet = others.chain(self.faulty_joiners()).collect();
         others.remove(self.replicas[index].id);
         others.len() < self.options.f
     }

@@ -1,8 +1,8 @@
-//! Machines that have left the group, in the hands of somebody who wants to harm it. They have what
-//! a correct member has that leaves: its identity key, by which clients know it that have not heard
-//! of the change yet, and no key by which it signed. Whoever owns them has the faulty members speak
-//! with them: all tell a client the same lie. Nobody counts these machines among the faulty of any
-//! configuration, so a client may not count what they say.
+//! Machines that have left the group, and that an attacker has compromised. The attacker finds what
+//! a correct member keeps that leaves: its identity key, by which clients know it that have not
+//! heard of the change yet, and no key by which it signed. With the faulty members, these machines
+//! tell a client one lie. Nobody counts them among the faulty of any configuration, so a client may
+//! not count what they say.
 
 use super::{World, is_sound};
 use crate::key_ring::KeyRing;
@@ -19,7 +19,7 @@ use pentarchy_core::wire::Wire as _;
 const LIE: Bytes = Bytes::from_static(b"a lie");
 
 impl World<'_> {
-    /// A correct member has left the group, and its machine falls into other hands.
+    /// A correct member has left the group, and an attacker compromises its machine.
     pub(super) fn possess(&mut self, id: ReplicaId) {
         if self.options.possesses {
             self.possessed.insert(id);
@@ -49,8 +49,9 @@ impl World<'_> {
     /// The members that lie, or whose machines do.
     fn liars(&self, group: &Membership) -> Vec<ReplicaId> {
         let lies = |id: &ReplicaId| {
+            let runs = usize::from(id.0) < self.replicas.len();
             let faulty = self.options.byzantine.iter().find(|(liar, _)| liar == id);
-            self.possessed.contains(*id) || faulty.is_some_and(|(_, habits)| !is_sound(habits))
+            self.possessed.contains(*id) || runs && faulty.is_some_and(|(_, it)| !is_sound(it))
         };
         let places = group.members.iter().map(|member| ReplicaId(member.id.0 as u16));
         places.filter(lies).collect()

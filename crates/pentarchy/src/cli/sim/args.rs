@@ -46,7 +46,8 @@ pub struct SimArgs {
     /// Instead of seeds: every schedule of partitions of this many rounds (1 to 6, and as many as
     /// the protocol's smallest group leaves room for), in a group in which one replica runs as two
     /// copies. --seed and --seeds choose some
-    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests", "hostile_only", "theme"],
+    #[arg(long, value_name = "ROUNDS",
+        conflicts_with_all = ["f", "requests", "hostile_only", "theme"],
         value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX as i64))]
     pub twins: Option<u32>,
     /// With this seeded bug, in builds with the feature `mutants`
@@ -84,7 +85,7 @@ pub struct WorldArgs {
     /// Only clients misbehave; any view change then counts as a failure
     #[arg(long)]
     pub hostile_only: bool,
-    /// What all worlds are about, whatever else goes wrong in them; otherwise drawn from the seed
+    /// What all worlds are about; otherwise drawn from the seed
     #[arg(long, value_name = "WHAT", conflicts_with = "hostile_only")]
     pub theme: Option<ThemeChoice>,
     /// What the trusted devices of faulty replicas do; unless honest, violations are expected
@@ -336,7 +337,8 @@ pub struct ReplayArgs {
     #[command(flatten)]
     pub worlds: WorldArgs,
     /// SEED is the number of a schedule of this many rounds
-    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["f", "requests", "hostile_only", "theme"],
+    #[arg(long, value_name = "ROUNDS",
+        conflicts_with_all = ["f", "requests", "hostile_only", "theme"],
         value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX as i64))]
     pub twins: Option<u32>,
     /// End here: milliseconds (1204.5), a slot (s12) or an event (#3400)
