@@ -96,7 +96,7 @@ fn random_worlds_find_seeded_bugs_of_pbft() {
 #[test]
 fn random_worlds_find_seeded_bugs_of_modsmart() {
     let expected = [
-        ("modsmart.first-timestamp-zero", "agreement"),
+        ("modsmart.first-timestamp-zero", "liveness"),
         ("modsmart.collect-names-no-view", "justification"),
         ("modsmart.collects-one-slot", "promises"),
         ("modsmart.lock-not-kept", "reads"),

@@ -1,7 +1,7 @@
 //! What happens to replicas: packets, timers, rounds; and what comes of it.
 
 use super::log::What;
-use super::{Armed, Happening, World};
+use super::{Armed, Client, Happening, World};
 use crate::adversary::{Adversary as _, Busy, Departure};
 use crate::checker::moving_on::Timers;
 use crate::checker::{Verdict, bounds, counter_loss, leaving, retirement};
@@ -488,15 +488,19 @@ impl World<'_> {
         }
     }
 
-    /// Whether a replica may refuse a client's request because members have other keys by now than
-    /// those for which the client made its MACs. The client hears of that, and makes others.
+    /// Whether a replica may refuse a client's request, also from one that passes it on, because
+    /// members have other keys by now than those for which the client made its MACs. The client
+    /// hears of that, and makes others.
     fn shares_other_keys(&self, index: usize, address: Address, why: Reject) -> bool {
-        let Address::Client(client) = address else { return false };
-        let number = |members: &Membership| members.stated.as_ref().map_or(0, |it| it.number);
-        let known = self.clients.get(usize::from(client)).map(|it| it.node.configuration());
+        let number = self.replicas[index].members.stated.as_ref().map_or(0, |it| it.number);
+        let is_behind = |client: &Client<'_>| client.node.configuration() != number;
+        let differs = match address {
+            Address::Client(client) => self.clients.get(usize::from(client)).is_none_or(is_behind),
+            // What a client said convinces a replica whose key is as before, and that passes it on.
+            Address::Replica(_) => self.clients.iter().any(is_behind),
+        };
         let late = FOLLOWS_WITHIN + 1_000 * self.options.workload.follow_late_ms;
-        let may_differ = known != Some(number(&self.replicas[index].members))
-            || self.changed_at.is_some_and(|at| self.now < at + late);
+        let may_differ = differs || self.changed_at.is_some_and(|at| self.now < at + late);
         why == Reject::BadRequest && self.crypto.shares_keys() && may_differ
     }
 
