@@ -60,7 +60,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("standing.counts-who-is-ahead", "answers of two configurations count").scheduled(),
     mutant("welcome.by-identity", "an identity key alone speaks as a member"),
     mutant("access.connections-only", "who may be a client is looked at where clients connect"),
-    mutant("changing.possession-not-checked", "a member need not have the key that it names"),
+    mutant("changing.possession-not-checked", "a member need not have the key that it names")
+        .scheduled(),
     mutant("changing.silent-when-counted", "a member says that it is ready only until it counts"),
     mutant("changing.forgets-what-is-not-pending", "keys for a change go when it is not pending"),
     mutant("admission.share-not-kept", "one more envelope of a flood is checked than is taken"),

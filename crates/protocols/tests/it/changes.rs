@@ -44,6 +44,17 @@ fn groups_survive_changes_of_themselves() {
     survive(Theme::Reconfiguration, 12);
 }
 
+/// A liar is ready with the key that another member has just named. Worlds of all kinds show it once
+/// in several thousand.
+#[test]
+fn a_member_that_names_the_key_of_another_is_found() {
+    let (config, factories) = (config(Theme::Reconfiguration), factories_of(EXAMPLES.split));
+    let run = || run_seed(0xb1, &config, &factories).map_err(|it| it.broken.property);
+    assert!(run().is_ok());
+    let bug = Some("changing.possession-not-checked");
+    assert_eq!(mutant::with(bug, run).err(), Some("configuration"));
+}
+
 /// The first of so many worlds that a seeded bug breaks, and what names it.
 fn found(
     protocol: &'static Descriptor,
