@@ -353,7 +353,9 @@ impl<'a> ClientNode<'a> {
             self.step(Event::Connected(replica), out);
         }
         for event in outstanding {
-            if let Event::Query { number, .. } = event {
+            if let Event::Query { number, .. } | Event::SubmitJudged { number, fast: true, .. } =
+                event
+            {
                 self.again.insert(number);
                 out.push(ClientAct::ReadsAgain { number, base });
             }

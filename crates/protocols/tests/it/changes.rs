@@ -44,8 +44,8 @@ fn groups_survive_changes_of_themselves() {
     survive(Theme::Reconfiguration, 12);
 }
 
-/// A liar is ready with the key that another member has just named. Worlds of all kinds show it once
-/// in several thousand.
+/// A liar is ready with the key that another member has just named. Worlds of all kinds show it
+/// once in several thousand.
 #[test]
 fn a_member_that_names_the_key_of_another_is_found() {
     let (config, factories) = (config(Theme::Reconfiguration), factories_of(EXAMPLES.split));
