@@ -129,24 +129,6 @@ impl<D: Disk> Machine<'_, D> {
         self.admission.said.push((client, message.clone()));
     }
 
-    /// Opens what a client said, and hands it to the core. Before that another epoch may have
-    /// begun, by another protocol or with other members: only the core that takes a message can
-    /// open it.
-    fn hand_over(
-        &mut self,
-        client: ClientId,
-        message: &Bytes,
-        driver: &mut impl Driver,
-    ) -> Result<(), Halt> {
-        match self.engine.core.open_client(&*self.engine.verifier, message) {
-            Ok(incoming) => self.step(CoreEvent::Client(client, incoming), driver),
-            Err(why) => {
-                self.engine.rejects.add(why);
-                Ok(())
-            }
-        }
-    }
-
     /// Answers a query, or has it wait until this replica has executed what the answer must not
     /// miss, and what it executed cannot be taken back.
     fn on_query(&mut self, query: Query<ClientId>, driver: &mut impl Driver) {
@@ -268,7 +250,11 @@ impl<D: Disk> Machine<'_, D> {
         self.admission.sent.clear();
         self.admission.query_time.begin_round(self.engine.now_ms);
         for (client, message) in std::mem::take(&mut self.admission.said) {
-            self.hand_over(client, &message, driver)?;
+            // Another epoch may have begun since the message came, by another protocol or with
+            // other members: only the core that takes a message can open it.
+            if let Some(event) = self.engine.open_client(client, &message) {
+                self.step(event, driver)?;
+            }
         }
         // What one client sent stays in its order.
         for checked in std::mem::take(&mut self.admission.checked) {

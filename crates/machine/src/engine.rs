@@ -15,7 +15,7 @@ use pentarchy_core::auth::{Auth, AuthTag, Verifier};
 use pentarchy_core::authenticator::Authenticator;
 use pentarchy_core::counter::Ui;
 use pentarchy_core::erased::{CoreEffect, CoreEvent, Incoming, Outgoing, ReplicaCore};
-use pentarchy_core::ids::{Epoch, MemberId, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{ClientId, Epoch, MemberId, ReplicaId, ReplicaSet};
 use pentarchy_core::membership::Membership;
 use pentarchy_core::mutant;
 use pentarchy_core::outsider::Outsider;
@@ -186,6 +186,18 @@ impl Engine {
         };
         self.messages.came(kind, bytes.len());
         opened
+    }
+
+    /// Opens what a client says to the protocol, for the present core; none, and counted, if the
+    /// core refuses it.
+    pub(crate) fn open_client(&mut self, client: ClientId, message: &Bytes) -> Option<CoreEvent> {
+        match self.core.open_client(&*self.verifier, message) {
+            Ok(incoming) => Some(CoreEvent::Client(client, incoming)),
+            Err(why) => {
+                self.rejects.add(why);
+                None
+            }
+        }
     }
 
     /// The message, unless it is of another epoch, or the peer does not convince.

@@ -172,13 +172,8 @@ impl<L: PillarLog> PillarInstance<L> {
         message: &Bytes,
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
-        match self.engine.core.open_client(&*self.engine.verifier, message) {
-            Ok(incoming) => self.step(CoreEvent::Client(client, incoming), driver),
-            Err(why) => {
-                self.engine.rejects.add(why);
-                Ok(())
-            }
-        }
+        let said = self.engine.open_client(client, message);
+        said.map_or(Ok(()), |event| self.step(event, driver))
     }
 
     /// Checks some of what clients sent: a client that sends much takes little time of a round.

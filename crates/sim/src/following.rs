@@ -95,7 +95,7 @@ impl<'a> Following<'a> {
 
     /// The number of the configuration.
     pub fn number(&self) -> u64 {
-        self.membership.stated.as_ref().map_or(0, |stated| stated.number)
+        self.membership.number()
     }
 
     /// The group as it is, as far as the client was led.
@@ -183,7 +183,7 @@ impl<'a> Following<'a> {
     pub fn follow(&mut self, links: &[Proof], next: u64) -> Option<Box<dyn ClientCore>> {
         let mut led = self.membership.clone();
         for link in links {
-            let number = led.stated.as_ref().map_or(0, |stated| stated.number);
+            let number = led.number();
             if link.next.as_ref().is_none_or(|next| next.number <= number) {
                 continue;
             }

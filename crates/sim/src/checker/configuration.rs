@@ -110,7 +110,8 @@ impl Configurations {
         Ok(())
     }
 
-    /// Whoever asks for anything that is not about the group itself is listed, or governs.
+    /// Replicas execute a client's request to the service only if the configuration lists the
+    /// client, or the client is a member or an administrator.
     fn has_access(&self, slot: Slot, envelope: &Envelope) -> Verdict {
         let Some(Access::Only(listed)) = self.last.stated.as_ref().map(|it| &it.access) else {
             return Ok(());
@@ -121,7 +122,7 @@ impl Configurations {
         if listed.contains(&client) || governing.any(|it| it == client) || envelope.is_to_group() {
             return Ok(());
         }
-        broken(format!("{slot} holds what {client} asked, who is in no list of clients"))
+        broken(format!("{slot} holds a request of {client}, which the configuration does not list"))
     }
 
     /// A member whose device is another one from an epoch on has to say again that it is ready. It

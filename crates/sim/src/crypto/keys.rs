@@ -21,7 +21,7 @@ pub struct Keys {
     pub me: ReplicaId,
     /// Whose devices count.
     pub membership: Arc<Membership>,
-    /// It is a liar's, who takes requests of those who are not in the list of clients.
+    /// The replica lies: it takes requests also of clients that its configuration does not list.
     pub lets_anyone_in: bool,
 }
 

@@ -28,7 +28,7 @@ pub struct Fault {
     pub impostor: Option<super::Impostor>,
     /// How it repeats what others say, if it does.
     pub parrot: Option<super::Parrot>,
-    /// Whether it takes requests of those who are not in the list of clients.
+    /// Whether the replica takes requests also of clients that its configuration does not list.
     pub lets_anyone_in: bool,
 }
 

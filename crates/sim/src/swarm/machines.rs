@@ -16,7 +16,7 @@ impl Options {
         let follows_late_ms = *rng.pick(&[200, 1_000, 3_000]);
         if may_lie && rng.percent(50) {
             self.possesses = true;
-            // Whoever has not heard yet that a machine has left would believe it.
+            // A client that has not heard yet that a machine has left might believe it.
             self.workload.follow_late_ms = self.workload.follow_late_ms.max(follows_late_ms);
         }
         if may_lie && self.byzantine.len() < self.f && rng.percent(30) {

@@ -6,7 +6,7 @@
 
 use super::{World, is_sound};
 use crate::key_ring::KeyRing;
-use crate::packet::{Address, Packet, member_of};
+use crate::packet::{Address, Packet, member_of, place_of};
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::ids::{ReplicaId, View};
@@ -53,8 +53,7 @@ impl World<'_> {
             let faulty = self.options.byzantine.iter().find(|(liar, _)| liar == id);
             self.possessed.contains(*id) || runs && faulty.is_some_and(|(_, it)| !is_sound(it))
         };
-        let places = group.members.iter().map(|member| ReplicaId(member.id.0 as u16));
-        places.filter(lies).collect()
+        group.ids().filter_map(|id| place_of(group, id)).filter(lies).collect()
     }
 
     /// Whether a machine that has left speaks as a member to this client, by what it has.

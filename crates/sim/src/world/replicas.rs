@@ -492,7 +492,7 @@ impl World<'_> {
     /// members have other keys by now than those for which the client made its MACs. The client
     /// hears of that, and makes others.
     fn shares_other_keys(&self, index: usize, address: Address, why: Reject) -> bool {
-        let number = self.replicas[index].members.stated.as_ref().map_or(0, |it| it.number);
+        let number = self.replicas[index].members.number();
         let is_behind = |client: &Client<'_>| client.node.configuration() != number;
         let differs = match address {
             Address::Client(client) => self.clients.get(usize::from(client)).is_none_or(is_behind),
