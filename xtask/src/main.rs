@@ -13,6 +13,7 @@ mod specifications;
 mod tcb;
 mod tidy;
 mod tree;
+mod upgrade;
 mod wrap;
 
 use check::Depth;
@@ -45,7 +46,9 @@ usage: cargo xtask <command>
                                     seeds; with a seeded bug it is to refuse some. NAME may be
                                     `all`: those of which that is claimed
   tidy                              the rules that no other tool knows
-  tcb                               counts the lines of the trusted devices";
+  tcb                               counts the lines of the trusted devices
+  upgrade COMMIT                    starts a group with the program of that commit, replaces it on
+                                    one machine after another by the present one, and back";
 
 /// What went wrong, in words for whoever typed the command.
 type Failure = String;
@@ -97,6 +100,10 @@ fn run() -> Result<(), Failure> {
             }
         }
         Some("tidy") => finish(arguments).and_then(|()| tidy::tidy(&root)),
+        Some("upgrade") => {
+            let commit: String = arguments.free_from_str().map_err(|error| error.to_string())?;
+            finish(arguments).and_then(|()| upgrade::upgrade(&root, &commit))
+        }
         Some("tcb") => finish(arguments).and_then(|()| tcb::tcb(&root)),
         Some("help") => {
             println!("{USAGE}");

@@ -9,6 +9,7 @@ use crate::judging::Tally;
 use bytes::Bytes;
 use pentarchy_core::ids::{ClientId, ReplicaId};
 use pentarchy_core::limits::OPERATION_BYTES_MAX;
+use pentarchy_core::membership::Membership;
 use pentarchy_core::transfer;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,6 +55,13 @@ impl Client {
     #[must_use]
     pub fn id(&self) -> ClientId {
         self.0.id
+    }
+
+    /// The group as this client knows it: it follows the group through changes, if it was
+    /// configured to.
+    #[must_use]
+    pub fn membership(&self) -> Arc<Membership> {
+        self.0.inbox.membership()
     }
 
     /// Has an operation ordered and executed. Blocks while too many are outstanding.

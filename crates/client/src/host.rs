@@ -146,7 +146,7 @@ impl Host {
             return Err(ConnectError::Signer);
         }
         let poller = Poller::new()?;
-        let inbox = Arc::new(Inbox::new(poller.waker(WAKER)?, outstanding_max));
+        let inbox = Arc::new(Inbox::new(poller.waker(WAKER)?, outstanding_max, membership.clone()));
         let identity = Identity::new(*keys.channel_secret(), &membership.group_domain());
         let me = Node::Client(keys.client_id());
         let links = links_to(&membership, addresses, &identity, me)?;
@@ -342,6 +342,7 @@ impl Host {
                 }
                 if follows.number() != self.convincing.number() {
                     self.convincing.begin(follows.membership());
+                    self.inbox.follow(follows.membership());
                 }
             }
             // The replicas' proofs may begin behind the configuration that this client knows, or
@@ -375,6 +376,7 @@ impl Host {
         self.tried = ReplicaSet::EMPTY;
         self.epochs = vec![(Epoch(0), 0); membership.n()];
         self.begun = Begun::new(membership.n());
+        self.inbox.follow(membership.clone());
         self.convincing = Convincing::new(membership);
         self.fetching = Fetching::default();
         self.proofs.clear();

@@ -7,6 +7,7 @@ use crate::judging::Tally;
 use bytes::Bytes;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::limits::REPLICAS_MAX;
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::transfer;
 use pentarchy_io::poll::Waker;
@@ -115,6 +116,8 @@ pub struct Inbox {
     space: Condvar,
     waker: Waker,
     outstanding_max: usize,
+    /// The group as the host knows it.
+    membership: Mutex<Arc<Membership>>,
 }
 
 #[derive(Default)]
@@ -133,9 +136,20 @@ struct State {
 }
 
 impl Inbox {
-    pub fn new(waker: Waker, outstanding_max: usize) -> Self {
+    pub fn new(waker: Waker, outstanding_max: usize, membership: Arc<Membership>) -> Self {
         let outstanding_max = outstanding_max.max(1);
-        Self { state: Mutex::default(), space: Condvar::new(), waker, outstanding_max }
+        let (state, membership) = (Mutex::default(), Mutex::new(membership));
+        Self { state, space: Condvar::new(), waker, outstanding_max, membership }
+    }
+
+    /// The host: the group has changed.
+    pub fn follow(&self, membership: Arc<Membership>) {
+        *lock(&self.membership) = membership;
+    }
+
+    /// The group as the host knows it.
+    pub fn membership(&self) -> Arc<Membership> {
+        lock(&self.membership).clone()
     }
 
     /// Hands over as many operations as there is room for, at least one. Blocks while there is

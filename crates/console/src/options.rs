@@ -151,3 +151,13 @@ pub fn at_least_one(max: usize) -> impl Fn(&str) -> Result<usize, String> + Clon
         number.ok_or_else(|| format!("{text:?} is not a number from 1 to {max}"))
     }
 }
+
+/// The options that tell `up` to split the order so, with a space before each; none if it is not
+/// split.
+pub fn lane_options(lane: PillarConfig) -> String {
+    let rotates = if lane.rotates { " --rotate-leader" } else { "" };
+    match lane.pillars {
+        1 => String::new(),
+        pillars => format!(" --pillars {pillars}{rotates}"),
+    }
+}

@@ -72,15 +72,15 @@ impl Patient {
         running.ok_or_else(|| Failure::Internal("nothing runs there".to_owned()))
     }
 
-    /// The process of a replica. It is known by its key: replicas have other numbers once members
-    /// have come and gone.
-    fn part(&self, id: u16) -> Outcome<Part> {
-        let replicas = &self.config.replicas;
-        let entry = replicas.get(usize::from(id)).ok_or_else(|| {
-            let last = replicas.len() - 1;
-            Failure::Usage(format!("there are replicas 0 to {last}, and no replica {id}"))
+    /// The process of a member's replica. It is known by its key: folders may have other numbers.
+    fn part(&self, id: u32) -> Outcome<Part> {
+        let members = self.config.configuration().members;
+        let entry = members.iter().find(|member| member.id.0 == id).ok_or_else(|| {
+            let there: Vec<_> = members.iter().map(|member| member.id.0.to_string()).collect();
+            let there = there.join(", ");
+            Failure::Usage(format!("there are replicas {there}, and no replica {id}"))
         })?;
-        let is_its = |part: &Part| identity(&part.folder) == Some(entry.key);
+        let is_its = |part: &Part| identity(&part.folder) == Some(entry.identity);
         self.running()?.replicas.into_iter().find(is_its).ok_or_else(|| {
             Failure::Usage(format!("`up` did not start replica {id}, at {}", entry.address))
         })
@@ -88,15 +88,15 @@ impl Patient {
 
     /// What each replica says, and all together.
     pub fn report(&self) -> ClusterReport {
-        status::ask(&self.config, &self.client)
+        status::ask(&self.client)
     }
 
-    fn replica(&self, id: u16) -> Option<ReplicaReport> {
-        self.report().replicas.into_iter().nth(usize::from(id))
+    fn replica(&self, id: u32) -> Option<ReplicaReport> {
+        self.report().replicas.into_iter().find(|replica| replica.id == id)
     }
 
     /// The replicas that do not answer or say that they misbehave on command.
-    pub fn broken(&self) -> Vec<u16> {
+    pub fn broken(&self) -> Vec<u32> {
         let replicas = self.report().replicas.into_iter();
         replicas
             .filter(|replica| !replica.reachable || replica.known.fault.is_some())
@@ -105,7 +105,7 @@ impl Patient {
     }
 
     /// Does it, and waits until it shows.
-    pub fn harm(&self, id: u16, harm: Harm) -> Outcome {
+    pub fn harm(&self, id: u32, harm: Harm) -> Outcome {
         let part = self.part(id)?;
         match harm {
             Harm::Kill => {
@@ -147,7 +147,7 @@ impl Patient {
     /// Undoes whatever was done to a replica and waits until it is level with the others: it
     /// answers, is at work with at least `f` peers, and has executed what `f + 1` others had when
     /// it first answered.
-    pub fn heal(&self, id: u16) -> Outcome<ReplicaReport> {
+    pub fn heal(&self, id: u32) -> Outcome<ReplicaReport> {
         let part = self.part(id)?;
         self.command(&part, Fault::None)?;
         if is_alive(part.pid) {
@@ -169,7 +169,7 @@ impl Patient {
                 )));
             }
             let theirs = executed_by_others(&report, id, self.config.f);
-            let mine = report.replicas.into_iter().nth(usize::from(id));
+            let mine = report.replicas.into_iter().find(|replica| replica.id == id);
             let waits = mine.as_ref().is_some_and(|replica| replica.known.phase == "joining");
             let why = if waits { WAITS } else { "" };
             match mine.filter(|replica| replica.reachable && replica.known.fault.is_none()) {
@@ -203,7 +203,7 @@ impl Patient {
 
 /// What at least `f + 1` of the others say that they have executed, or all that answer if they are
 /// fewer.
-fn executed_by_others(report: &ClusterReport, id: u16, f: usize) -> u64 {
+fn executed_by_others(report: &ClusterReport, id: u32, f: usize) -> u64 {
     let others = report.replicas.iter().filter(|other| other.id != id && other.reachable);
     vouched(others.map(|other| other.known.executed), f)
 }
@@ -240,7 +240,11 @@ mod tests {
                 let answer = answer.as_ref().map(|text| text.as_bytes());
                 ReplicaReport::new(id, "a:1", answer.ok_or(&"gone".to_owned()))
             });
-            executed_by_others(&ClusterReport::new(&config, replicas.collect()), 0, 2)
+            executed_by_others(
+                &ClusterReport::new(&config.configuration(), replicas.collect()),
+                0,
+                2,
+            )
         };
         assert_eq!(goal([Some(900), Some(9), Some(8), Some(7), Some(6)]), 7);
         assert_eq!(goal([Some(1), Some(1 << 60), Some(1 << 60), Some(7), Some(6)]), 7, "f liars");

@@ -287,11 +287,13 @@ impl Engine {
                 driver.observe(Observed::Reported(&evidence));
                 let Evidence { author, finding } = evidence;
                 self.counters.findings += 1;
-                if let Some(member) = self.places.member_of(author) {
+                let member = self.places.member_of(author);
+                if let Some(member) = member {
                     *self.counters.findings_about.entry(member.0).or_default() += 1;
                     self.found.add(member, self.now_ms);
                 }
-                warn!(about = %author, ?finding, "evidence of misbehaviour");
+                let about = member.map(|MemberId(id)| id);
+                warn!(about, ?finding, "evidence of misbehaviour");
             }
         }
         Ok(None)

@@ -177,6 +177,12 @@ impl<'f, D: Disk> Machine<'f, D> {
         stated.map_or(self.engine.core.rules().name, |it| it.protocol.as_str()).to_owned()
     }
 
+    /// Which member of the group this is.
+    #[must_use]
+    pub const fn member(&self) -> MemberId {
+        self.engine.places.member
+    }
+
     /// The present epoch's group.
     #[must_use]
     pub fn membership(&self) -> &Arc<Membership> {

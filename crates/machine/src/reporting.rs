@@ -10,7 +10,7 @@ use crate::status::{
 };
 use crate::store::Disk;
 use pentarchy_core::configuration::MemberEntry;
-use pentarchy_core::ids::ClientId;
+use pentarchy_core::ids::{ClientId, MemberId, ReplicaId};
 use pentarchy_core::limits::{CLIENTS_MAX, WINDOW_SLOTS};
 use pentarchy_core::protocol::Status;
 use std::collections::BTreeMap;
@@ -68,6 +68,11 @@ impl<D: Disk> Machine<'_, D> {
         }
     }
 
+    /// The number of the member that is this replica of the epoch.
+    fn member_at(&self, replica: ReplicaId) -> u32 {
+        self.engine.places.member_of(replica).map_or(0, |MemberId(id)| id)
+    }
+
     fn phase(&self, core: &Status) -> &'static str {
         match (self.is_leaving(), self.is_resuming()) {
             (true, _) => "leaving",
@@ -114,7 +119,7 @@ impl<D: Disk> Machine<'_, D> {
             counter_process: process.counter_process,
             fault: self.fault(),
             view: core.view.0,
-            primary: core.primary.0,
+            primary: self.member_at(core.primary),
             role: self.role(&core),
             phase: self.phase(&core),
             executed: look.executed,
@@ -179,7 +184,7 @@ impl<D: Disk> Machine<'_, D> {
     fn pillars(&self, pillars: &PillarsReport<'_>) -> Vec<PillarReport> {
         let report = |(pillar, it): (usize, Status)| PillarReport {
             view: it.view.0,
-            primary: it.primary.0,
+            primary: self.member_at(it.primary),
             phase: it.phase,
             committed: it.committed.0,
             stable: it.stable.0,

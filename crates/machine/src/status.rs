@@ -46,8 +46,8 @@ pub struct StatusReport {
     pub fault: Option<String>,
     /// The view it is in or wants to enter; of several pillars the lowest one.
     pub view: u64,
-    /// The primary of that view.
-    pub primary: u16,
+    /// The member that is the primary of that view.
+    pub primary: u32,
     /// `primary` if it leads any pillar, `backup`, or `joining` before the group has admitted it.
     pub role: &'static str,
     /// What the core is doing.
@@ -178,8 +178,8 @@ pub struct PendingReport {
 pub struct PillarReport {
     /// The view it is in or wants to enter.
     pub view: u64,
-    /// The primary of that view.
-    pub primary: u16,
+    /// The member that is the primary of that view.
+    pub primary: u32,
     /// What it is doing.
     pub phase: &'static str,
     /// Its last slot up to which it has decided all of its own.

@@ -13,7 +13,7 @@ use crate::rounds::wait_ms;
 use crate::status::StatusReport;
 use crate::watch::Watch;
 use bytes::Bytes;
-use pentarchy_core::ids::ReplicaId;
+use pentarchy_core::ids::MemberId;
 use pentarchy_io::buffers;
 use pentarchy_machine::fault::Fault;
 use pentarchy_machine::{Driver as _, Machine, ROUND_MS, Surroundings};
@@ -30,7 +30,6 @@ pub struct Replica {
     driver: SocketDriver,
     machine: Machine<'static, Writer>,
     pillars: Pillars,
-    me: ReplicaId,
     faults: Option<FaultSwitch>,
     /// What the switch was set to.
     fault: Fault,
@@ -49,13 +48,11 @@ impl Replica {
     /// # Errors
     /// [`StartError`]
     pub fn new(config: ReplicaConfig) -> Result<Self, StartError> {
-        let me = config.me;
         let Assembled { driver, machine, pillars } = assemble(config)?;
         Ok(Self {
             driver,
             machine,
             pillars,
-            me,
             faults: None,
             fault: Fault::None,
             counter_process: None,
@@ -121,7 +118,8 @@ impl Replica {
         while !stop.load(Ordering::Relaxed) {
             // All lines of the log from in here name the replica.
             let epoch = self.epoch();
-            let _span = error_span!("replica", replica = self.me.0, epoch).entered();
+            let MemberId(member) = self.machine.member();
+            let _span = error_span!("replica", replica = member, epoch).entered();
             while self.epoch() == epoch && !stop.load(Ordering::Relaxed) {
                 self.round()?;
                 if self.rescue.serve(|| self.machine.give_away()) {
@@ -151,8 +149,9 @@ impl Replica {
     pub fn spawn(mut self) -> std::io::Result<Running> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
-        let thread = std::thread::Builder::new().name(format!("replica-{}", self.me.0)).spawn(
-            move || {
+        let thread = std::thread::Builder::new()
+            .name(format!("replica-{}", self.machine.member().0))
+            .spawn(move || {
                 let result = self.run(&seen);
                 match &result {
                     Err(removed) if removed.is_removal() => info!(%removed, "the replica ends"),
@@ -160,8 +159,7 @@ impl Replica {
                     Ok(()) => {}
                 }
                 result
-            },
-        )?;
+            })?;
         Ok(Running { stop, thread })
     }
 

@@ -54,7 +54,7 @@ impl Cluster {
     }
 
     /// Waits until all replicas have caught up with each other, and says which is primary.
-    pub fn level_primary(&self) -> Outcome<u16> {
+    pub fn level_primary(&self) -> Outcome<u32> {
         let deadline = Instant::now() + LEVEL_LIMIT;
         loop {
             let report = self.patient.report();
@@ -85,7 +85,7 @@ impl Cluster {
     }
 
     /// Breaks a replica.
-    pub fn harm(&self, id: u16, harm: Harm) -> Outcome {
+    pub fn harm(&self, id: u32, harm: Harm) -> Outcome {
         self.patient.harm(id, harm)
     }
 
@@ -98,20 +98,20 @@ impl Cluster {
     }
 
     /// Heals a replica and waits until it has caught up. Gives what it says then.
-    pub fn heal(&self, id: u16) -> Outcome<ReplicaReport> {
+    pub fn heal(&self, id: u32) -> Outcome<ReplicaReport> {
         self.patient.heal(id)
     }
 
     /// What a replica says of itself.
-    pub fn replica(&self, id: u16) -> Outcome<ReplicaReport> {
+    pub fn replica(&self, id: u32) -> Outcome<ReplicaReport> {
         let mut replicas = self.patient.report().replicas.into_iter();
-        let found = replicas.nth(usize::from(id)).filter(|replica| replica.reachable);
+        let found = replicas.find(|replica| replica.id == id && replica.reachable);
         found.ok_or_else(|| Failure::Unwell(format!("replica {id} does not answer")))
     }
 
     /// The next replica after this one.
-    pub fn after(&self, id: u16) -> u16 {
-        (id + 1) % self.config.replicas.len() as u16
+    pub fn after(&self, id: u32) -> u32 {
+        (id + 1) % self.config.replicas.len() as u32
     }
 }
 

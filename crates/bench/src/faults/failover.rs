@@ -26,7 +26,7 @@ const RUNS_OF_A_MEMBER: usize = 3;
 #[derive(Serialize, Clone, Copy)]
 struct Run {
     /// Which replica was primary.
-    primary: u16,
+    primary: u32,
     /// The longest time without a completed operation, until it was healed.
     gap_ms: f64,
     /// The longest from then on until all had caught up.

@@ -20,7 +20,7 @@ const BEFORE: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Serialize)]
 pub struct Pause {
     /// Which one.
-    pub replica: u16,
+    pub replica: u32,
     /// Seconds from the start of the measurement.
     pub from: f64,
     /// The same, when it went on; none until it has.
@@ -38,7 +38,7 @@ struct Lane {
 /// See the [module](self).
 pub struct Pauses {
     rng: Rng,
-    n: u16,
+    n: u32,
     lanes: Vec<Lane>,
     /// All, in the order in which they began.
     pub done: Vec<Pause>,
@@ -46,7 +46,7 @@ pub struct Pauses {
 
 impl Pauses {
     /// Of at most `f` of `n` replicas at a time; the same ones for the same seed.
-    pub fn new(seed: u64, n: u16, f: usize) -> Self {
+    pub fn new(seed: u64, n: u32, f: usize) -> Self {
         let lane = Lane { frozen: None, next: Duration::from_secs(1) };
         Self { rng: Rng::new(seed), n, lanes: vec![lane; f], done: Vec::new() }
     }
@@ -60,7 +60,7 @@ impl Pauses {
     pub fn go_on<E>(
         &mut self,
         now: Duration,
-        mut send: impl FnMut(u16, Signal) -> Result<(), E>,
+        mut send: impl FnMut(u32, Signal) -> Result<(), E>,
     ) -> Result<(), E> {
         for index in 0..self.lanes.len() {
             let lane = self.lanes[index];
@@ -87,10 +87,10 @@ impl Pauses {
     }
 
     /// Any that is not frozen.
-    fn victim(&mut self) -> u16 {
-        let frozen: Vec<u16> =
+    fn victim(&mut self) -> u32 {
+        let frozen: Vec<u32> =
             self.lanes.iter().filter_map(|lane| Some(self.done[lane.frozen?].replica)).collect();
-        let others: Vec<u16> = (0..self.n).filter(|id| !frozen.contains(id)).collect();
+        let others: Vec<u32> = (0..self.n).filter(|id| !frozen.contains(id)).collect();
         others[self.rng.below(others.len() as u64) as usize]
     }
 
@@ -124,7 +124,7 @@ mod tests {
             pauses.go_on(now, send).unwrap();
         }
         assert_eq!(most, 2);
-        let victims: std::collections::BTreeSet<u16> =
+        let victims: std::collections::BTreeSet<u32> =
             pauses.done.iter().map(|pause| pause.replica).collect();
         assert_eq!(victims.len(), 5);
         let last = pauses.done[pauses.done.len() - 3];

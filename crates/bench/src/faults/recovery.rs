@@ -32,7 +32,7 @@ const AFTER: Duration = Duration::from_secs(2);
 #[derive(Serialize, Clone, Copy)]
 struct Run {
     /// Which one: a backup.
-    replica: u16,
+    replica: u32,
     /// For how long, in seconds.
     away_s: f64,
     /// Keys that were written before.

@@ -39,7 +39,7 @@ const SETTLING: f64 = 0.2;
 /// One replica's memory.
 #[derive(Serialize)]
 struct Memory {
-    replica: u16,
+    replica: u32,
     frozen: bool,
     /// The most that was resident when it was looked at, in bytes.
     peak_bytes: u64,
@@ -82,7 +82,7 @@ pub fn run(args: &SoakArgs, interrupt: &Interrupt) -> Outcome {
     let machine = Machine::here();
     let cluster = Cluster::start(&args.group, Durability::Memory)?;
     let victim = cluster.after(cluster.level_primary()?);
-    let n = cluster.config.replicas.len() as u16;
+    let n = cluster.config.replicas.len() as u32;
     let mut pauses = args.pauses.map(|seed| Pauses::new(seed, n, args.group.f));
     let (clients, outstanding) = (args.clients, args.outstanding);
     let load = Load { clients, outstanding, counters: COUNTERS };
@@ -129,7 +129,7 @@ fn pause_at(whole: Duration) -> Duration {
 /// Who is frozen.
 enum Freezing<'a> {
     /// This one, once it is time.
-    ForGood(u16),
+    ForGood(u32),
     AtRandom(&'a mut Pauses),
 }
 
@@ -163,7 +163,7 @@ fn watch(
             }
             Freezing::ForGood(_) => None,
             Freezing::AtRandom(pauses) => {
-                pauses.go_on(now, |id, signal| cluster.signal(&parts[usize::from(id)], signal))?;
+                pauses.go_on(now, |id, signal| cluster.signal(&parts[id as usize], signal))?;
                 pauses.next()
             }
         };
@@ -193,7 +193,7 @@ fn sample(now: Duration, replicas: &mut [Memory], parts: &[Part]) -> Outcome {
 }
 
 impl Memory {
-    const fn new(replica: u16, frozen: bool) -> Self {
+    const fn new(replica: u32, frozen: bool) -> Self {
         Self { replica, frozen, peak_bytes: 0, bytes_per_second: None, samples: Vec::new() }
     }
 

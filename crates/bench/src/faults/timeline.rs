@@ -39,7 +39,7 @@ struct Scene {
 #[derive(Serialize)]
 struct Timeline {
     fault: &'static str,
-    replica: u16,
+    replica: u32,
     /// Medians over intervals of 100 ms; `after` begins when all have caught up again.
     before_ops: Option<f64>,
     during_ops: Option<f64>,

@@ -20,16 +20,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::warn;
 
-/// What clients of the configured group go by.
-///
-/// # Panics
-/// If there is no protocol of that name, which reading the configuration rules out.
+/// What clients of a group go by. None if this program does not have its protocol.
 #[must_use]
-pub fn client_quorums(config: &ClusterConfig) -> ClientQuorums {
-    let group = Quorums { n: config.replicas.len(), f: config.f };
-    let entry =
-        protocols::find(&config.protocol).expect("a configuration names a protocol that exists");
-    entry.rules.client_quorums(group)
+pub fn client_quorums(membership: &Membership) -> Option<ClientQuorums> {
+    let entry = protocols::of(membership.stated.as_deref()?)?;
+    Some(entry.rules.client_quorums(membership.quorums()))
 }
 
 /// Connects a client. Does not wait for any replica: those that are down are dialled again.

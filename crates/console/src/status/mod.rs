@@ -10,7 +10,8 @@ use crate::folder::{self, Running};
 use bytes::Bytes;
 use pentarchy_cluster::config::ClusterConfig;
 use pentarchy_cluster::following::Follower;
-use pentarchy_cluster::{Client, KeyPair, ReplicaId, RequestError, node};
+use pentarchy_cluster::{Client, KeyPair, RequestError, node};
+use pentarchy_core::configuration::MemberEntry;
 use report::{ClusterReport, ReplicaReport};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -56,29 +57,27 @@ pub fn keys(key: Option<&Path>) -> Outcome<KeyPair> {
     }
 }
 
-/// Asks all replicas at once.
-pub fn ask(config: &ClusterConfig, client: &Client) -> ClusterReport {
+/// Asks all members at once that the client knows now.
+pub fn ask(client: &Client) -> ClusterReport {
     let deadline = Instant::now() + LIMIT;
-    let asked: Vec<_> = (0..).map(ReplicaId).take(config.replicas.len()).collect();
-    let asked: Vec<_> = asked.into_iter().map(|id| (id, client.status(id))).collect();
-    let replicas = asked.into_iter().zip(&config.replicas).map(|((id, pending), entry)| {
+    let membership = client.membership();
+    let group = membership.stated.as_deref().expect("a client of a configured group");
+    let asked: Vec<_> = membership.ids().map(|place| client.status(place)).collect();
+    let replicas = asked.into_iter().zip(&group.members).map(|(pending, member)| {
         let left = deadline.saturating_duration_since(Instant::now());
-        report_of(id, &entry.address, pending.wait_timeout(left))
+        report_of(member, pending.wait_timeout(left))
     });
-    ClusterReport::new(config, replicas.collect())
+    ClusterReport::new(group, replicas.collect())
 }
 
-/// What a replica said, or why it said nothing.
-pub fn report_of(
-    id: ReplicaId,
-    address: &str,
-    answer: Result<Bytes, RequestError>,
-) -> ReplicaReport {
+/// What a member's replica said, or why it said nothing.
+pub fn report_of(member: &MemberEntry, answer: Result<Bytes, RequestError>) -> ReplicaReport {
+    let (id, address) = (member.id.0, &member.address);
     let problem = match answer {
-        Ok(json) => return ReplicaReport::new(id.0, address, Ok(&json)),
-        Err(RequestError::Overtaken) => return ReplicaReport::not_asked(id.0, address),
+        Ok(json) => return ReplicaReport::new(id, address, Ok(&json)),
+        Err(RequestError::Overtaken) => return ReplicaReport::not_asked(id, address),
         Err(RequestError::TimedOut) => format!("no answer within {} s", LIMIT.as_secs()),
         Err(error) => error.to_string(),
     };
-    ReplicaReport::new(id.0, address, Err(&problem))
+    ReplicaReport::new(id, address, Err(&problem))
 }

@@ -19,8 +19,8 @@ pub const TEXT_MAX: usize = 120;
 /// One replica.
 #[derive(Serialize)]
 pub struct ReplicaReport {
-    /// Which one.
-    pub id: u16,
+    /// Which member.
+    pub id: u32,
     /// Where it should be.
     pub address: String,
     /// Where it serves metrics, as far as is known here.
@@ -87,7 +87,7 @@ pub struct Known {
 #[serde(default)]
 pub struct Pillar {
     pub view: u64,
-    pub primary: u16,
+    pub primary: u32,
     pub phase: String,
     pub committed: u64,
     pub stable: u64,
@@ -203,7 +203,7 @@ pub struct CatchUp {
 
 impl ReplicaReport {
     /// From what a replica answered, or why it did not.
-    pub fn new(id: u16, address: &str, answer: Result<&[u8], &String>) -> Self {
+    pub fn new(id: u32, address: &str, answer: Result<&[u8], &String>) -> Self {
         let parsed = answer.map_err(Clone::clone).and_then(|json| {
             let answer: serde_json::Map<String, Value> = serde_json::from_slice(json)
                 .map_err(|_| "its answer is no JSON object".to_owned())?;
@@ -226,7 +226,7 @@ impl ReplicaReport {
     }
 
     /// Of a replica that was not asked, as it serves another process with the same key.
-    pub fn not_asked(id: u16, address: &str) -> Self {
+    pub fn not_asked(id: u32, address: &str) -> Self {
         let problem = "not asked: another process uses the key of this command; name another one \
                        with --key"
             .to_owned();

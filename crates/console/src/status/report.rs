@@ -2,9 +2,9 @@
 
 pub use super::replica_report::{Disk, Fill, Known, Pillar, ReplicaReport, vouched};
 use super::verdict::Verdict;
-use crate::folder::{Part, Running};
-use pentarchy_cluster::config::ClusterConfig;
-use pentarchy_core::membership::PillarConfig;
+use crate::folder::{Part, Running, identity};
+use pentarchy_core::configuration::Configuration;
+use pentarchy_core::membership::{Membership, PillarConfig};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub struct ClusterReport {
     pub level: bool,
     /// Whether two replicas have different states at the same checkpoint: one of them is faulty.
     pub diverged: bool,
-    /// By id.
+    /// By member.
     pub replicas: Vec<ReplicaReport>,
     /// The gateway, of a cluster that `up` started.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,9 +46,10 @@ pub struct GatewayReport {
 
 impl ClusterReport {
     /// Draws the conclusions.
-    pub fn new(config: &ClusterConfig, mut replicas: Vec<ReplicaReport>) -> Self {
+    pub fn new(group: &Configuration, mut replicas: Vec<ReplicaReport>) -> Self {
+        let (protocol, f) = (group.protocol.clone(), usize::from(group.f));
         let answers = || replicas.iter().filter(|replica| replica.reachable);
-        let executed = vouched(answers().map(|replica| replica.known.executed), config.f);
+        let executed = vouched(answers().map(|replica| replica.known.executed), f);
         for replica in replicas.iter_mut().filter(|replica| replica.reachable) {
             // A replica that is cut off does not know how far behind it is; together they show it.
             let own = replica.known.executed;
@@ -59,7 +60,7 @@ impl ClusterReport {
         let views = |replica: &ReplicaReport| -> Vec<u64> { replica.known.views().collect() };
         let first = replicas.first().map(views);
         let diverged = diverged(&replicas);
-        let verdict = Verdict::of(&replicas, config.f);
+        let verdict = Verdict::of(&replicas, f);
         let level = replicas.iter().all(|replica| {
             !diverged
                 && verdict.suspected.is_empty()
@@ -67,8 +68,7 @@ impl ClusterReport {
                 && Some(views(replica)) == first
                 && replica.known.is_level()
         });
-        let (protocol, f) = (config.protocol.clone(), config.f);
-        let PillarConfig { pillars, rotates: rotate_leader, .. } = config.lane;
+        let PillarConfig { pillars, rotates: rotate_leader, .. } = group.lane;
         let gateway = None;
         Self { protocol, pillars, rotate_leader, f, verdict, level, diverged, replicas, gateway }
     }
@@ -80,10 +80,13 @@ impl ClusterReport {
         format!("{protocol} with {} replicas{split}, tolerates {f}", replicas.len())
     }
 
-    /// Adds where metrics are served, from what `up` says that it started.
-    pub fn locate(&mut self, running: &Running) {
-        for (replica, part) in self.replicas.iter_mut().zip(&running.replicas) {
-            replica.metrics.clone_from(&part.metrics);
+    /// Adds where metrics are served, from what `up` says that it started for this group.
+    pub fn locate(&mut self, running: &Running, group: &Membership) {
+        for replica in &mut self.replicas {
+            let member = group.members.iter().find(|member| member.id.0 == replica.id);
+            let key = member.map(|member| member.identity);
+            let part = running.replicas.iter().find(|part| identity(&part.folder) == key);
+            replica.metrics = part.and_then(|part| part.metrics.clone());
         }
         let Part { address, metrics, .. } = running.gateway.clone();
         self.gateway = Some(GatewayReport { address, metrics });
@@ -121,9 +124,9 @@ mod tests {
         let config = NewCluster::generate(&addresses, &GroupOptions::default()).config;
         let replicas = answers.into_iter().enumerate().map(|(id, answer)| {
             let problem = answer.err().map(str::to_owned).unwrap_or_default();
-            ReplicaReport::new(id as u16, "a:1", answer.map(str::as_bytes).map_err(|_| &problem))
+            ReplicaReport::new(id as u32, "a:1", answer.map(str::as_bytes).map_err(|_| &problem))
         });
-        ClusterReport::new(&config, replicas.collect())
+        ClusterReport::new(&config.configuration(), replicas.collect())
     }
 
     fn answer(view: u64, phase: &str, executed: u64) -> String {

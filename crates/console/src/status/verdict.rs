@@ -29,8 +29,8 @@ pub struct Verdict {
     /// Whether more than `f` replicas have lost their memory: such a group cannot go on.
     pub lost: bool,
     /// Those that have lost their memory and ask the group to be admitted again.
-    pub asking: Vec<u16>,
-    /// Replicas that look faulty, by id.
+    pub asking: Vec<u32>,
+    /// Replicas that look faulty, by member.
     pub suspected: Vec<Suspect>,
 }
 
@@ -38,7 +38,7 @@ pub struct Verdict {
 #[derive(Serialize)]
 pub struct Suspect {
     /// Which one.
-    pub replica: u16,
+    pub replica: u32,
     /// Why, in words.
     pub why: Vec<String>,
 }
@@ -61,7 +61,7 @@ impl Verdict {
             let works = works && !said.is_silent();
             helping += usize::from(works);
             sound += usize::from(works && why.is_empty());
-            if replica.known.asking.contains(&u32::from(replica.id)) {
+            if replica.known.asking.contains(&replica.id) {
                 asking.push(replica.id);
             }
             if !why.is_empty() {
@@ -82,7 +82,7 @@ impl Verdict {
     pub fn text(&self) -> String {
         let Self { serves, tolerates_more, lost, asking, suspected } = self;
         if *lost {
-            let names: Vec<String> = asking.iter().map(u16::to_string).collect();
+            let names: Vec<String> = asking.iter().map(u32::to_string).collect();
             return format!(
                 "serves: no, and never will: more than f replicas lost their memory ({}); this \
                  group cannot continue",
@@ -135,11 +135,9 @@ struct Said {
 impl Said {
     fn of(replica: &ReplicaReport, replicas: &[ReplicaReport], f: usize) -> Self {
         let id = replica.id;
-        // The file numbers members from 0 on.
-        let member = u32::from(id);
         let others = || replicas.iter().filter(move |other| other.id != id && other.reachable);
         let said = |read: fn(&Known) -> &BTreeMap<u32, u64>| {
-            vouched(others().map(|other| read(&other.known).get(&member).copied().unwrap_or(0)), f)
+            vouched(others().map(|other| read(&other.known).get(&id).copied().unwrap_or(0)), f)
         };
         let at_work = || others().map(|other| &other.known).filter(|known| known.is_at_work());
         let executed =
@@ -216,12 +214,12 @@ mod tests {
     use super::*;
 
     /// What replica `id` says; `more` follows.
-    fn answer(id: u16, more: &str) -> ReplicaReport {
+    fn answer(id: u32, more: &str) -> ReplicaReport {
         let text = format!(r#"{{"view":0,"phase":"normal","executed":9,"stable":0{more}}}"#);
         ReplicaReport::new(id, "a:1", Ok(text.as_bytes()))
     }
 
-    fn gone(id: u16) -> ReplicaReport {
+    fn gone(id: u32) -> ReplicaReport {
         ReplicaReport::new(id, "a:1", Err(&"no answer within 2 s".to_owned()))
     }
 

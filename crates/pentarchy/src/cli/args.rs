@@ -68,7 +68,7 @@ pub enum Command {
     Clients(ClientsArgs),
     /// Have a running group switch to another protocol, with other members and another f if need be
     Reconfigure(ReconfigureArgs),
-    /// Export and check what has become of a group since its cluster.toml was written
+    /// Export and check what has become of a group, or convert what an older version has left
     Config(ConfigArgs),
     /// Save, check, compare and restore the state of a replica
     Snapshot(SnapshotArgs),
@@ -373,8 +373,8 @@ pub struct StatusArgs {
     Only a cluster that `up` started can be broken like this."
 )]
 pub struct BreakArgs {
-    /// Which replica, from 0
-    pub replica: u16,
+    /// Which replica, by its member's number
+    pub replica: u32,
     /// How
     #[command(flatten)]
     pub what: HarmArgs,
@@ -457,7 +457,7 @@ impl HarmArgs {
     and at once if more than f replicas have lost their memory: such a group is lost.")]
 pub struct HealArgs {
     /// Which replicas; by default all that are broken
-    pub replicas: Vec<u16>,
+    pub replicas: Vec<u32>,
     /// Folder that was given to `up`
     #[arg(long, default_value = DATA_DEFAULT, value_name = "DIR")]
     pub data: PathBuf,

@@ -13,7 +13,8 @@ use pentarchy::services::kv::Command;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::status::{self, report::ReplicaReport};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, Millis, ReplicaId, Slot};
+use pentarchy_core::ids::{ClientId, Millis, Slot};
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::Outcome as Settled;
 use pentarchy_core::sessions::{Lookup, SESSION_SECTIONS, Sessions};
 use pentarchy_core::tree::Tree;
@@ -38,24 +39,19 @@ const PERIOD: Duration = Duration::from_millis(10);
 const REMEMBERED_MAX: usize = 1024;
 
 /// The line, and who drew it.
-pub struct Barrier<'a> {
-    config: &'a ClusterConfig,
+pub struct Barrier {
     client: Client,
     /// The request has this number or a higher one, and no earlier request of the client has.
     number: u64,
 }
 
-impl<'a> Barrier<'a> {
+impl Barrier {
     /// Has the group order a request. All that was acknowledged before this is called is executed
     /// before it.
-    pub fn draw(
-        config: &'a ClusterConfig,
-        key: Option<&Path>,
-        limit: Duration,
-    ) -> Outcome<Barrier<'a>> {
+    pub fn draw(config: &ClusterConfig, key: Option<&Path>, limit: Duration) -> Outcome<Self> {
         let number = wall_micros();
         let client = status::connect(config, key)?;
-        let barrier = Self { config, client, number };
+        let barrier = Self { client, number };
         barrier.order(limit)?;
         Ok(barrier)
     }
@@ -79,16 +75,17 @@ impl<'a> Barrier<'a> {
 
     /// Watches the replicas' checkpoints while something is done.
     pub fn watching<T>(&self, act: impl FnOnce(&Checkpoints) -> T) -> T {
-        let seen = Checkpoints::new(self.config.f);
+        let group = self.client.membership();
+        let seen = Checkpoints::new(&group);
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            for (id, entry) in (0..).zip(&self.config.replicas) {
+            for (place, member) in group.ids().zip(group.members.iter()) {
                 let (seen, done) = (&seen, &done);
                 scope.spawn(move || {
                     while !done.load(Ordering::Relaxed) {
-                        let asked = self.client.status(ReplicaId(id)).wait_timeout(STATUS_LIMIT);
+                        let asked = self.client.status(place).wait_timeout(STATUS_LIMIT);
                         let answer = asked.map_err(|error| error.to_string());
-                        seen.take(ReplicaReport::new(id, &entry.address, answer.as_deref()));
+                        seen.take(ReplicaReport::new(member.id.0, "", answer.as_deref()));
                         std::thread::sleep(PERIOD);
                     }
                 });
@@ -103,7 +100,8 @@ impl<'a> Barrier<'a> {
 /// What replicas say of their checkpoints.
 pub struct Checkpoints {
     f: usize,
-    said: Mutex<BTreeMap<u16, Said>>,
+    n: usize,
+    said: Mutex<BTreeMap<u32, Said>>,
 }
 
 /// What one replica says.
@@ -118,8 +116,8 @@ struct Said {
 }
 
 impl Checkpoints {
-    const fn new(f: usize) -> Self {
-        Self { f, said: Mutex::new(BTreeMap::new()) }
+    fn new(group: &Membership) -> Self {
+        Self { f: group.f, n: group.n(), said: Mutex::new(BTreeMap::new()) }
     }
 
     fn take(&self, report: ReplicaReport) {
@@ -159,9 +157,9 @@ impl Checkpoints {
         proven.map(|((slot, _), _)| *slot).max().unwrap_or(0)
     }
 
-    /// Whether each of so many replicas has answered, or has not in time.
-    pub fn have_all(&self, n: usize) -> bool {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).len() == n
+    /// Whether each replica has answered, or has not in time.
+    pub fn have_all(&self) -> bool {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).len() == self.n
     }
 
     /// The last slot that any replica says it has executed.
@@ -259,7 +257,7 @@ pub fn settle(config: &ClusterConfig, limit: Duration) -> Outcome<u64> {
                 // No further checkpoint is to begin while this one is written.
                 Some(_) => std::thread::sleep(PERIOD),
             }
-            if !seen.have_all(config.replicas.len()) {
+            if !seen.have_all() {
                 continue;
             }
             // What correct replicas had executed when the line was drawn is at most this.

@@ -1,5 +1,7 @@
-//! `config`: how administrators have changed a group since its `cluster.toml` was written.
+//! `config`: how administrators have changed a group since its `cluster.toml` was written, and a
+//! new group of what an older version left.
 
+use super::convert::{self, ConvertArgs};
 use super::members::showing::table_of;
 use clap::{Args, Subcommand};
 use pentarchy::chain_file;
@@ -23,7 +25,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// `config`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pentarchy config export --config cluster.toml\n  \
-    pentarchy config check --config cluster.toml\n\n\
+    pentarchy config check --config cluster.toml\n  \
+    pentarchy config convert old --out new\n\n\
     cluster.toml describes the group as it began. Clients, and machines that join, learn from its\n\
     replicas what has become of it since. `export` writes that into a file beside it,\n\
     cluster.chain. gateway, status, top, members and replica --join read it first: so they find\n\
@@ -59,6 +62,8 @@ enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Make a new group of what a stopped one has that an older version of this program ran
+    Convert(ConvertArgs),
 }
 
 /// Runs the command.
@@ -68,6 +73,7 @@ pub fn run(args: &ConfigArgs) -> Outcome {
             export(config, key.as_deref(), data.as_deref())
         }
         ConfigCommand::Check { config, json } => check(config, *json),
+        ConfigCommand::Convert(args) => convert::run(args),
     }
 }
 

@@ -121,7 +121,7 @@ impl Tour {
     }
 
     /// Another machine takes the place of one that is gone for good.
-    fn replace(&self, patient: &Patient, counter: &Counter, gone: u16) -> Outcome {
+    fn replace(&self, patient: &Patient, counter: &Counter, gone: u32) -> Outcome {
         say(&format!("\n$ pentarchy break {gone} --kill"));
         say("Suppose that this machine is gone for good. Another one is to take its place.");
         patient.harm(gone, Harm::Kill)?;
@@ -164,14 +164,14 @@ impl Tour {
         Ok(())
     }
 
-    fn primary(&self, patient: &Patient) -> u16 {
+    fn primary(&self, patient: &Patient) -> u32 {
         let report = patient.report();
         let primary = report.replicas.iter().find(|replica| replica.known.role == "primary");
         primary.map_or(0, |replica| replica.id)
     }
 
     /// Breaks a replica, looks on, and heals it.
-    fn play_scene(&self, patient: &Patient, counter: &Counter, id: u16, scene: &Scene) -> Outcome {
+    fn play_scene(&self, patient: &Patient, counter: &Counter, id: u32, scene: &Scene) -> Outcome {
         let &Scene { harm, what, healed, .. } = scene;
         say(&format!("\n$ pentarchy break {id} {}", flag(harm)));
         say(what);

@@ -14,7 +14,7 @@ pub fn break_replica(args: &BreakArgs) -> Outcome {
     let broken = patient.broken();
     let others = broken.iter().filter(|id| **id != args.replica).count();
     if others >= patient.config().f && !args.anyway {
-        let names: Vec<String> = broken.iter().map(u16::to_string).collect();
+        let names: Vec<String> = broken.iter().map(u32::to_string).collect();
         let (are, them) = match &names[..] {
             [name] => (format!("replica {name} is"), "it"),
             names => (format!("replicas {} are", names.join(" and ")), "them"),
@@ -55,7 +55,7 @@ pub fn heal_replicas(args: &HealArgs) -> Outcome {
 }
 
 /// Says what more faults than the group tolerates do to it.
-fn warn_before(config: &ClusterConfig, id: u16, harm: Harm, broken: usize) {
+fn warn_before(config: &ClusterConfig, id: u32, harm: Harm, broken: usize) {
     if broken <= config.f {
         return;
     }

@@ -11,7 +11,6 @@ use pentarchy_client::OUTSTANDING_DEFAULT;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::stop::stop_signal;
 use pentarchy_console::{complain, descriptors};
-use pentarchy_core::quorum::ClientQuorums;
 use pentarchy_gateways::resp::{Gateway, GatewayConfig, Password, Replicated};
 use std::fs::File;
 use std::io::Read as _;
@@ -56,8 +55,7 @@ pub fn run(args: &GatewayArgs) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::Internal(format!("cannot start a runtime: {error}")))?;
-    let quorums = node::client_quorums(&config);
-    runtime.block_on(serve(gateway, client, metrics, quorums, stop))
+    runtime.block_on(serve(gateway, client, metrics, stop))
 }
 
 /// The longest password.
@@ -83,20 +81,18 @@ fn password(path: &Path) -> Result<Password, Failure> {
     Ok(Password::new(line))
 }
 
-/// Serves until `stop` says to end. `metrics` is where metrics are served, if anywhere, for a group
-/// whose clients go by these quorums.
+/// Serves until `stop` says to end. `metrics` is where metrics are served, if anywhere.
 async fn serve(
     config: GatewayConfig,
     backend: Replicated,
     metrics: Option<TcpListener>,
-    quorums: ClientQuorums,
     stop: Receiver<()>,
 ) -> Outcome {
     let client = backend.client().clone();
     let gateway = Gateway::bind(config, backend);
     let gateway = gateway.await.map_err(|error| Failure::Usage(error.to_string()))?;
     if let Some(listener) = metrics {
-        let source = GatewaySource::new(gateway.watch(), client, quorums);
+        let source = GatewaySource::new(gateway.watch(), client);
         server::serve(listener, source).map_err(no_metrics)?;
     }
     let (stopped, wait) = tokio::sync::oneshot::channel::<()>();

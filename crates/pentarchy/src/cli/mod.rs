@@ -6,6 +6,7 @@ mod backup;
 mod barrier;
 mod clients;
 mod config;
+mod convert;
 mod counter;
 mod data_folder;
 mod demo;

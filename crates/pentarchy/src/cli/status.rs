@@ -21,9 +21,9 @@ pub fn run(args: &StatusArgs) -> Outcome {
     // An operator of `up` has all replicas on one machine, and the administrator's key, too.
     let warning = if running.is_none() { warning(&config) } else { String::new() };
     loop {
-        let mut report = ask(&config, &client);
+        let mut report = ask(&client);
         if let Some(running) = &running {
-            report.locate(running);
+            report.locate(running, &client.membership());
         }
         if !args.watch {
             say(&if args.json { report.to_json_pretty() } else { show::table(&report) + &warning });
@@ -55,8 +55,8 @@ fn warning(config: &ClusterConfig) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pentarchy::RequestError;
     use pentarchy::generate::{GroupOptions, NewCluster};
-    use pentarchy::{ReplicaId, RequestError};
     use pentarchy_console::status::report::ClusterReport;
     use pentarchy_console::status::report_of;
 
@@ -65,8 +65,9 @@ mod tests {
         let addresses = ["a:1", "a:2", "a:3"].map(str::to_owned);
         let config = NewCluster::generate(&addresses, &GroupOptions::default()).config;
         let of = |error: RequestError| {
-            let replicas = (0..3).map(|id| report_of(ReplicaId(id), "a:1", Err(error)));
-            show::table(&ClusterReport::new(&config, replicas.collect()))
+            let members = config.configuration().members;
+            let replicas = members.iter().map(|member| report_of(member, Err(error)));
+            show::table(&ClusterReport::new(&config.configuration(), replicas.collect()))
         };
         let overtaken = of(RequestError::Overtaken);
         let begin =

@@ -14,13 +14,12 @@ use pentarchy::generate::{GroupOptions, NewCluster, gateway_key_name};
 use pentarchy_console::background::{self, READY};
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::folder::{self, Held, Part, Running, Stopped};
-use pentarchy_console::options::GroupArgs;
+use pentarchy_console::options::{GroupArgs, lane_options};
 use pentarchy_console::patient::fault_file;
 use pentarchy_console::stop::wait_for_end_of_leash;
 use pentarchy_console::supervisor::{Death, Supervisor, take_ports};
 use pentarchy_console::table;
 use pentarchy_console::{complain, say};
-use pentarchy_core::membership::PillarConfig;
 use pentarchy_io::ports::Taken;
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -145,20 +144,11 @@ fn kept(args: &UpArgs) -> Outcome<Option<Kept>> {
             args.data.display(),
             config.protocol,
             config.f,
-            split(config.lane),
+            lane_options(config.lane),
             request_mode_name(config.request_auth),
         )));
     }
     Ok(Some(kept))
-}
-
-/// How a cluster is told to split its order, if it is.
-fn split(lane: PillarConfig) -> String {
-    let rotates = if lane.rotates { " --rotate-leader" } else { "" };
-    match lane.pillars {
-        1 => String::new(),
-        pillars => format!(" --pillars {pillars}{rotates}"),
-    }
 }
 
 /// Runs the cluster until a signal says to stop.

@@ -4,8 +4,8 @@ use super::Kind::{Counter, Gauge};
 use super::Metric;
 use super::server::{Source, Verdict};
 use pentarchy_client::Client;
-use pentarchy_core::ids::ReplicaId;
-use pentarchy_core::quorum::ClientQuorums;
+use pentarchy_cluster::node::client_quorums;
+use pentarchy_core::ids::{MemberId, ReplicaId};
 use pentarchy_gateways::resp::{Numbers, Watch};
 use pentarchy_replica::status::usage;
 use std::sync::{Mutex, PoisonError};
@@ -117,17 +117,14 @@ pub const METRICS: &[GatewayMetric] = &[
 pub struct GatewaySource {
     watch: Watch,
     client: Client,
-    n: usize,
-    needed: usize,
     verdict: Mutex<Option<(Instant, Verdict)>>,
 }
 
 impl GatewaySource {
     /// `client` is the one through which the gateway speaks to its group.
     #[must_use]
-    pub const fn new(watch: Watch, client: Client, quorums: ClientQuorums) -> Self {
-        let ClientQuorums { group, replies: needed, .. } = quorums;
-        Self { watch, client, n: group.n, needed, verdict: Mutex::new(None) }
+    pub const fn new(watch: Watch, client: Client) -> Self {
+        Self { watch, client, verdict: Mutex::new(None) }
     }
 
     /// Whether the replicas serve it at all.
@@ -141,20 +138,23 @@ impl GatewaySource {
     /// Asks all replicas. Results count if enough replicas say the same.
     fn ask(&self) -> Verdict {
         let deadline = Instant::now() + ANSWER_LIMIT;
-        let asked: Vec<_> =
-            (0..self.n as u16).map(|id| (id, self.client.status(ReplicaId(id)))).collect();
+        let membership = self.client.membership();
+        let needed = client_quorums(&membership).map_or(membership.f + 1, |it| it.replies);
+        let ask = |place: ReplicaId| (place, self.client.status(place));
+        let asked: Vec<_> = membership.ids().map(ask).collect();
         let mut silent = Vec::new();
-        for (id, pending) in asked {
+        for (place, pending) in asked {
             let left = deadline.saturating_duration_since(Instant::now());
             if let Err(error) = pending.wait_timeout(left) {
+                let MemberId(id) = membership.members[usize::from(place.0)].id;
                 silent.push(format!("replica {id}: {error}"));
             }
         }
-        let (answering, needed) = (self.n - silent.len(), self.needed);
+        let n = membership.n();
+        let answering = n - silent.len();
         if answering >= needed {
             return Ok(());
         }
-        let n = self.n;
         silent.insert(0, format!("{answering} of {n} replicas answer; {needed} are needed"));
         Err(silent)
     }

@@ -161,7 +161,7 @@ pub const METRICS: &[ReplicaMetric] = &[
         watch: "A pillar with no replica or more than one at 1 for long.",
         read: |report, samples| {
             for (pillar, it) in report.pillars.iter().enumerate() {
-                samples.of("pillar", pillar, f64::from(it.primary == report.replica));
+                samples.of("pillar", pillar, f64::from(it.primary == report.member));
             }
         },
     },

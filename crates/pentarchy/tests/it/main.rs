@@ -45,3 +45,4 @@ mod sight;
 mod sim;
 mod support;
 mod switching;
+mod upgraded;

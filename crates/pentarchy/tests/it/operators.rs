@@ -4,6 +4,7 @@ use crate::saves::{data, kill, save};
 use crate::support::{Cluster, eventually, free_port, is_alive, run, stderr, stdout, text};
 use pentarchy_protocols::{DEFAULT, EXAMPLES};
 use rustix::process::Signal;
+use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -178,6 +179,44 @@ fn the_verdict_says_whether_the_group_serves_and_whom_to_suspect() {
     assert_eq!((code, &status["serves"]), (Some(1), &false.into()), "{status}");
     assert_eq!(status["suspected"].as_array().map(Vec::len), Some(2), "{status}");
     assert_eq!(command(&[&["heal"], &at[..]].concat()).1, Some(0));
+}
+
+#[test]
+fn replicas_are_named_by_member_once_members_have_come_and_gone() {
+    let cluster = Cluster::up(&[]);
+    let data = ["--data", text(&cluster.data)];
+    let replaced = run(&[&["members", "replace", "0"], &data[..]].concat());
+    assert!(replaced.status.success(), "{}", stderr(&replaced));
+    let (status, _) = cluster.status();
+    let ids = status["replicas"].as_array().map(|all| all.iter().map(|it| it["id"].as_u64()));
+    assert!(ids.is_some_and(|ids| ids.eq([1, 2, 3].map(Some))), "{status}");
+    assert!(status["replicas"].as_array().is_some_and(|all| all.iter().all(|it| {
+        it["metrics"].as_str().is_some_and(|address| TcpStream::connect(address).is_ok())
+    })));
+    eventually("`top` has followed the group", || {
+        let shown = stdout(&run(&[&["top", "--once"], &data[..]].concat()));
+        let first = |line: &str| line.split_whitespace().next()?.parse().ok();
+        let rows: Vec<u32> = shown.lines().filter_map(first).collect();
+        rows == [1, 2, 3]
+    });
+    let gone = run(&[&["break", "0", "--silent"], &data[..]].concat());
+    assert_eq!(gone.status.code(), Some(2), "{}", stderr(&gone));
+    assert!(stderr(&gone).contains("there are replicas 1, 2, 3"), "{}", stderr(&gone));
+    for (number, id) in [(3, "3"), (1, "1")] {
+        let broken = run(&[&["break", id, "--corrupt"], &data[..]].concat());
+        assert!(broken.status.success(), "{}", stderr(&broken));
+        eventually("the liar is suspected, and nobody else", || {
+            assert!(!cluster.redis_cli(&["SET", "key", id]).is_empty());
+            let (status, _) = cluster.status();
+            let suspects = status["suspected"].as_array().cloned().unwrap_or_default();
+            let named = |it: &Value| it["replica"] == number;
+            let refused = |it: &Value| it["why"].to_string().contains("refused messages");
+            suspects.iter().any(refused) && suspects.iter().all(named)
+        });
+        let healed = run(&[&["heal", id], &data[..]].concat());
+        assert!(healed.status.success(), "{}", stderr(&healed));
+        eventually("all is well", || cluster.status().1 == Some(0));
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The newest state in a data folder, for whoever only looks.
+//! The newest state in a data folder, for whoever only looks. The folder may be of an older format
+//! of the log, in which states are recorded as they are now.
 
 use super::chain::{self, Root};
 use super::delta::{self, Delta};
@@ -39,7 +40,7 @@ pub fn newest_state(
     let Some((behind, file)) = newest else { return problem.map_or(Ok(None), Err) };
     let mut deltas = Vec::new();
     if let Some(log) = log {
-        log::read(log, Some(&identity), |record| {
+        log::read_older(log, Some(&identity), |record| {
             if record.kind == entry::STATE && record.body.len() >= entry::EPOCH_BYTES {
                 deltas.push((record.number, record.body.slice(entry::EPOCH_BYTES..)));
             }
@@ -117,7 +118,7 @@ fn follow(
     mut state: Base,
     overlay: &mut Overlay,
 ) -> Result<Base, StorageError> {
-    log::read(log, Some(identity), |record| {
+    log::read_older(log, Some(identity), |record| {
         if record.kind != entry::STATE || record.number < behind {
             return;
         }

@@ -16,7 +16,7 @@ pub use group::Record;
 pub use segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, VERSION};
 
 use crate::block::BLOCK_BYTES;
-use crate::disk::{DiskError, File, Folder, remove_unfinished};
+use crate::disk::{DiskError, File, Folder, read_all, remove_unfinished};
 use crate::error::StorageError;
 use crate::identity::Identity;
 use group::Draft;
@@ -145,9 +145,44 @@ pub fn read(
     owner: Option<&Identity>,
     mut show: impl FnMut(Record),
 ) -> Result<Recovered, StorageError> {
+    look(folder, owner, VERSION, &mut show)
+}
+
+/// The same also of a log of an older format: the caller knows which of its records mean what they
+/// mean now.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_older(
+    folder: &dyn Folder,
+    owner: Option<&Identity>,
+    mut show: impl FnMut(Record),
+) -> Result<Recovered, StorageError> {
+    look(folder, owner, segment::FRAMED_SINCE, &mut show)
+}
+
+fn look(
+    folder: &dyn Folder,
+    owner: Option<&Identity>,
+    oldest: u32,
+    show: &mut dyn FnMut(Record),
+) -> Result<Recovered, StorageError> {
     // Whoever only looks does not know what a checkpoint has made superfluous.
-    let scan = scan(folder, owner, None, &mut show)?;
+    let scan = scan(folder, owner, (None, oldest), show)?;
     Ok(Recovered::of(&scan))
+}
+
+/// The format of a log, as the first bytes of its oldest segment say; none if there is none.
+///
+/// # Errors
+/// [`DiskError`]
+pub fn format(folder: &dyn Folder) -> Result<Option<u32>, DiskError> {
+    let names = folder.list()?;
+    let Some(oldest) = names.iter().find(|name| segment::number(name).is_some()) else {
+        return Ok(None);
+    };
+    let bytes = read_all(folder, oldest, SEGMENT_BYTES_MAX)?;
+    Ok(segment::format(&bytes))
 }
 
 /// Removes a log, durably.
@@ -241,7 +276,7 @@ impl Log {
         mut show: impl FnMut(Record),
     ) -> Result<(Self, Recovered), StorageError> {
         remove_unfinished(&mut *folder)?;
-        let scan = scan(&*folder, Some(&identity), first, &mut show)?;
+        let scan = scan(&*folder, Some(&identity), (first, VERSION), &mut show)?;
         let recovered = Recovered::of(&scan);
         folder.sync()?;
         if let Some(before) = &scan.before {

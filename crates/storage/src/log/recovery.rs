@@ -51,11 +51,11 @@ pub struct Scan {
 }
 
 /// Reads the whole log and shows each record. `first` is the lowest number that must be there, or
-/// the next one.
+/// the next one. `format` is the oldest one that is read.
 pub fn scan(
     folder: &dyn Folder,
     owner: Option<&Identity>,
-    first: Option<u64>,
+    (first, format): (Option<u64>, u32),
     show: &mut dyn FnMut(Record),
 ) -> Result<Scan, StorageError> {
     let names = folder.list()?;
@@ -70,7 +70,7 @@ pub fn scan(
         if *number != expected {
             return Err(lacking(expected));
         }
-        let read = read_segment(folder, owner, *number, previous.as_ref(), show)?;
+        let read = read_segment(folder, owner, (*number, format), previous.as_ref(), show)?;
         let start = read.header.start.record;
         if let Some(first) = first.filter(|first| previous.is_none() && start > *first) {
             let what = format!("the part of the log with records {first} to {}", start - 1);
@@ -121,13 +121,13 @@ impl Segment {
 fn read_segment(
     folder: &dyn Folder,
     owner: Option<&Identity>,
-    number: u64,
+    (number, format): (u64, u32),
     previous: Option<&Segment>,
     show: &mut dyn FnMut(Record),
 ) -> Result<Segment, StorageError> {
     let file = segment::name(number);
     let bytes = Bytes::from(read_all(folder, &file, SEGMENT_BYTES_MAX)?);
-    let header = Header::read(&file, &bytes, owner)?;
+    let header = Header::read(&file, &bytes, owner, format)?;
     if previous.is_some_and(|previous| previous.tip != header.start) {
         let what = "it does not continue the segment before it".to_owned();
         return Err(StorageError::Corrupt { file, offset: 0, what });

@@ -13,6 +13,9 @@ use pentarchy_core::wire::{Malformed, Reader, Wire, Writer};
 const MAGIC: &[u8; 8] = b"PENTALOG";
 /// The version of the format, behind the magic.
 pub const VERSION: u32 = 4;
+/// The oldest format of which segments, blocks and groups are as they are now. Records that say how
+/// an epoch began mean something else in it; those that hold states do not.
+pub const FRAMED_SINCE: u32 = 3;
 /// The largest segment: one is read into memory as a whole.
 pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 /// The smallest one: a header, a group of a block, a seal.
@@ -115,6 +118,12 @@ pub fn number(name: &str) -> Option<u64> {
     (self::name(number) == name && (1..COUNT_MAX).contains(&number)).then_some(number)
 }
 
+/// The format of a segment that begins with these bytes, unless they are none of a segment.
+pub fn format(bytes: &[u8]) -> Option<u32> {
+    let version = bytes.strip_prefix(MAGIC)?.first_chunk()?;
+    Some(u32::from_le_bytes(*version))
+}
+
 impl Header {
     /// Of a new segment. `seed` is random.
     #[must_use]
@@ -192,8 +201,14 @@ impl Header {
         file.write_at(&self.block(), 0)
     }
 
-    /// Reads the header of a segment's bytes and checks it against name and owner.
-    pub fn read(file: &str, bytes: &Bytes, owner: Option<&Identity>) -> Result<Self, StorageError> {
+    /// Reads the header of a segment's bytes and checks it against name and owner. It is of this
+    /// format, or of an earlier one from `oldest` on.
+    pub fn read(
+        file: &str,
+        bytes: &Bytes,
+        owner: Option<&Identity>,
+        oldest: u32,
+    ) -> Result<Self, StorageError> {
         let corrupt = |offset, what: &str| StorageError::Corrupt {
             file: file.to_owned(),
             offset,
@@ -213,7 +228,7 @@ impl Header {
             Ok((version, Self { number, identity, blocks, start, salt, life }))
         })();
         let (version, header) = decoded.map_err(|Malformed| corrupt(0, "its header is cut"))?;
-        if version != VERSION {
+        if !(oldest..=VERSION).contains(&version) {
             let (file, found, known) = (file.to_owned(), version, VERSION);
             return Err(StorageError::Version { file, found, known });
         }

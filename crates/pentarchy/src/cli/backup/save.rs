@@ -10,6 +10,7 @@ use pentarchy::config::ClusterConfig;
 use pentarchy::files::{write_whole, write_whole_with};
 use pentarchy_console::complain;
 use pentarchy_console::failure::{Failure, Outcome};
+use pentarchy_console::status;
 use pentarchy_core::configuration::Access;
 use pentarchy_core::ids::{Millis, Slot};
 use pentarchy_core::membership::Base;
@@ -152,7 +153,9 @@ fn save_acknowledged(args: &SaveArgs, config: &ClusterConfig) -> Outcome<(State,
             "this group admits listed clients only: name the key of one with --key".to_owned(),
         ));
     }
-    let barrier = Barrier::draw(config, args.key.as_deref(), ANSWER_LIMIT).map_err(|error| {
+    let key = args.key.as_deref();
+    let config = status::present(config.clone(), key)?;
+    let barrier = Barrier::draw(&config, key, ANSWER_LIMIT).map_err(|error| {
         Failure::Unwell(format!(
             "{error}. Look at `pentarchy status`; to save what the folder has, stop the replica, \
              or use --last-checkpoint"

@@ -6,7 +6,6 @@ mod state;
 
 use super::args::TopArgs;
 use pentarchy::Client;
-use pentarchy::config::ClusterConfig;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
 use pentarchy_console::status::report::ClusterReport;
@@ -34,14 +33,14 @@ pub fn run(args: &TopArgs) -> Outcome {
     let client = connect(&config, args.key.as_deref())?;
     if args.once || !std::io::stdout().is_terminal() {
         let mut state = State::default();
-        state.take(&ask(&config, &client));
+        state.take(&ask(&client));
         std::thread::sleep(ONCE_PERIOD);
-        state.take(&ask(&config, &client));
+        state.take(&ask(&client));
         say(&plain::text(&state));
         return if state.level { Ok(()) } else { Err(Failure::NotWell) };
     }
     let stop = stop_signal(false)?;
-    let reports = reports(config, client)?;
+    let reports = reports(client)?;
     let failed = |error| Failure::Internal(format!("cannot use the terminal: {error}"));
     let mut terminal = ratatui::try_init().map_err(failed)?;
     let result = watch(&mut terminal, &reports, &stop);
@@ -50,11 +49,11 @@ pub fn run(args: &TopArgs) -> Outcome {
 }
 
 /// Asks on a thread of its own, so that keys are noticed while a replica takes its time.
-fn reports(config: ClusterConfig, client: Client) -> Outcome<Receiver<ClusterReport>> {
+fn reports(client: Client) -> Outcome<Receiver<ClusterReport>> {
     let (sender, receiver) = sync_channel(1);
     let thread = std::thread::Builder::new().name("ask".to_owned());
     let started = thread.spawn(move || {
-        while sender.send(ask(&config, &client)).is_ok() {
+        while sender.send(ask(&client)).is_ok() {
             std::thread::sleep(PERIOD);
         }
     });

@@ -23,19 +23,19 @@ pub struct State {
     pub serves: bool,
     /// Whether all replicas are level.
     pub level: bool,
-    /// By id.
+    /// By member.
     pub rows: Vec<Row>,
     /// Requests of the group in a second, oldest first.
     pub rates: VecDeque<u64>,
     /// What happened, oldest first.
     pub events: VecDeque<String>,
-    before: BTreeMap<u16, Before>,
+    before: BTreeMap<u32, Before>,
 }
 
 /// One replica.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Row {
-    pub id: u16,
+    pub id: u32,
     pub reachable: bool,
     pub role: String,
     pub phase: String,
@@ -172,7 +172,7 @@ pub mod tests {
         let replicas = (0..).zip(&answers).map(|(id, answer)| {
             ReplicaReport::new(id, "a:1", answer.as_ref().map(String::as_bytes).ok_or(&problem))
         });
-        ClusterReport::new(&config, replicas.collect())
+        ClusterReport::new(&config.configuration(), replicas.collect())
     }
 
     /// A replica's words after so many seconds.
