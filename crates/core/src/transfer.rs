@@ -99,6 +99,8 @@ pub struct Progress {
 /// Fetches one state at a time for this replica and serves its own snapshots to others.
 pub struct Transfer {
     me: MemberId,
+    /// The other members of the epoch.
+    others: BTreeSet<MemberId>,
     /// Where what is fetched is put, if it is not to be in memory.
     spool: Option<Arc<dyn TempBlobs>>,
     /// A state that this machine fetched before it was a member.
@@ -192,6 +194,7 @@ impl Transfer {
     pub const fn new(me: MemberId) -> Self {
         Self {
             me,
+            others: BTreeSet::new(),
             spool: None,
             learned: None,
             now: Millis(0),
@@ -201,6 +204,12 @@ impl Transfer {
             failures: BTreeMap::new(),
             pinned: BTreeMap::new(),
         }
+    }
+
+    /// An epoch of these members begins: what was wanted before is wanted no more.
+    pub fn begin_epoch(&mut self, members: impl IntoIterator<Item = MemberId>) {
+        self.give_up();
+        self.others = members.into_iter().filter(|member| *member != self.me).collect();
     }
 
     /// Has what is fetched from now on be put there, and not kept in memory.
@@ -214,9 +223,9 @@ impl Transfer {
         self.learned = Some(state);
     }
 
-    /// Fetches the state of a slot that a quorum vouches for. If another one is being fetched, and
-    /// something comes of that, it is fetched to its end: so what is installed may be older than
-    /// what was wanted last.
+    /// Fetches the state of a slot that a quorum vouches for: from whoever does, and if nothing
+    /// comes of that, from any member. If another one is being fetched, and something comes of
+    /// that, it is fetched to its end: so what is installed may be older than what was wanted last.
     pub fn want(
         &mut self,
         slot: Slot,
@@ -245,6 +254,7 @@ impl Transfer {
             }
             _ => self.begin(wish(sources)),
         }
+        self.go_on();
         self.ask(out);
     }
 
@@ -280,12 +290,16 @@ impl Transfer {
         self.goal = Some(Goal { is_patient, ..goal });
     }
 
-    /// Goes on with a newer state if nothing comes of the one that is being fetched.
+    /// If nothing comes of the state that is being fetched, goes on with a newer one, or else asks
+    /// all members: all that vouched for it may have lost it or left, and others have fetched it.
     fn go_on(&mut self) {
-        if self.goal.as_ref().is_some_and(|goal| goal.is_stalled(self.now))
-            && let Some(next) = self.next.take()
-        {
-            self.begin(next);
+        let Some(goal) = self.goal.as_mut().filter(|goal| goal.is_stalled(self.now)) else {
+            return;
+        };
+        match self.next.take() {
+            Some(next) => self.begin(next),
+            None if mutant!("transfer.asks-vouchers-only") => {}
+            None => goal.sources.extend(&self.others),
         }
     }
 

@@ -249,7 +249,7 @@ impl<D: Disk> Machine<'_, D> {
             store.begin_epoch(start, fetch.is_some())?;
         }
         self.reads.begin_epoch(membership.base.slot);
-        self.transfer.give_up();
+        self.transfer.begin_epoch(membership.members.iter().map(|it| it.id));
         self.others.begin_epoch(|member| membership.index_of(member).is_some());
         // It may be what is looked at just now.
         self.has_leavers = true;

@@ -10,11 +10,9 @@ use crate::replying::SlotResults;
 use crate::store::Disk;
 use pentarchy_core::batch::Batch;
 use pentarchy_core::erased::{CoreEffect, CoreEvent};
-use pentarchy_core::ids::{MemberId, ReplicaSet, Slot};
-use pentarchy_core::membership::Base;
+use pentarchy_core::ids::Slot;
 use pentarchy_core::ports::replica::{Output, speculation, wedging};
 use pentarchy_storage::kept::Then;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use tracing::{error, info};
 
@@ -111,7 +109,7 @@ impl<D: Disk> Machine<'_, D> {
             Output::Fetch { slot, state, from } => {
                 driver.observe(Observed::Fetching(slot, state));
                 let before = self.transfer.progress().map(|it| it.slot);
-                let from = self.sources(Base { slot, state }, from);
+                let from = self.engine.places.members_of(from).collect();
                 self.transfer.want(slot, state, from, &self.executor, &mut self.steps);
                 if self.transfer.progress().is_some_and(|it| Some(it.slot) != before) {
                     info!(%slot, "fetching the group's state");
@@ -134,14 +132,6 @@ impl<D: Disk> Machine<'_, D> {
             Output::Pillar(output) => self.on_pillars_core(output)?,
         }
         Ok(())
-    }
-
-    /// From whom a state is fetched that these vouch for. Of the state with which a configuration
-    /// begins, perhaps none of those is a member any more: then whoever comes to have it gives it.
-    fn sources(&self, state: Base, from: ReplicaSet) -> BTreeSet<MemberId> {
-        let places = &self.engine.places;
-        let is_nobody = from.is_empty() && state == self.membership().base;
-        places.members_of(if is_nobody { places.others } else { from }).collect()
     }
 
     /// Whether nothing is to come of an output: because nothing is executed behind the end of an

@@ -131,7 +131,9 @@ impl<'f, D: Disk> Machine<'f, D> {
         parts.epoch_manager.epochs.set_authority(rules.authority);
         parts.executor.set_authority(rules.authority);
         parts.executor.set_tuning(parts.epoch_manager.factory.tuning());
-        let base = parts.epoch_manager.epochs.membership().base;
+        let membership = parts.epoch_manager.epochs.membership();
+        parts.transfer.begin_epoch(membership.members.iter().map(|it| it.id));
+        let base = membership.base;
         let replier = parts.executor.service().replier();
         let mut replies = Replies::new(parts.limits, replier);
         replies.set_speculates(rules.speculative);

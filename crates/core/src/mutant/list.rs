@@ -18,6 +18,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("transfer.manifest-not-checked", "a manifest is believed whatever its digest"),
     mutant("transfer.chunk-not-checked", "a chunk is believed whatever its digest"),
     mutant("transfer.waits-for-ever", "a source that does not answer is never given up"),
+    mutant("transfer.asks-vouchers-only", "a state is asked only of those that vouched for it")
+        .scheduled(),
     mutant("votes.twice-counts-twice", "a vote that is repeated is counted again"),
     mutant("batch.time-not-named", "the digest of a batch leaves out its time"),
     mutant("domain.epochs-shared", "what is said in one epoch counts in the next too").scheduled(),

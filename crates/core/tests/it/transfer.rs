@@ -417,6 +417,51 @@ fn a_source_that_comes_later_is_asked_for_what_is_fetched_and_for_nothing_else()
     assert_eq!(source.executed(), slot);
 }
 
+/// Of those that vouched for the state with which an epoch begins, one lost its memory and the
+/// others left. A member that was none of them has fetched it meanwhile.
+#[test]
+fn when_those_that_vouched_have_it_no_more_any_member_is_asked() {
+    let finds = |vouchers: &[u32]| {
+        let (source, slot, digest) = toy::executor(&[(0, 10, 1)]);
+        let mut transfer = Transfer::new(LEARNER);
+        transfer.begin_epoch([LEARNER, MemberId(1), MemberId(7)]);
+        let (mut now, empty) = (1_700_000_000_000, fresh());
+        let (mut steps, mut answers) = (Vec::new(), Vec::new());
+        let from = vouchers.iter().copied().map(MemberId).collect();
+        transfer.want(slot, digest, from, &empty, &mut steps);
+        for _ in 0..100 {
+            for step in std::mem::take(&mut steps) {
+                match step {
+                    Step::Send { to: MemberId(7), message } => {
+                        let mut of_source = Transfer::new(MemberId(7));
+                        answers.push((MemberId(7), of_source.answer(LEARNER, &message, &source)));
+                    }
+                    Step::Send { to, message } if to == MemberId(1) => {
+                        answers.push((to, Transfer::new(to).answer(LEARNER, &message, &empty)));
+                    }
+                    Step::Send { .. } => {}
+                    Step::Install(snapshot) => return snapshot.digest == digest,
+                }
+            }
+            for (from, answer) in std::mem::take(&mut answers) {
+                transfer.on_message(from, answer, &empty, &mut steps);
+            }
+            now += 100;
+            transfer.on_round(Millis(now), &mut steps);
+        }
+        false
+    };
+    for vouchers in [&[1][..], &[1, 2], &[2], &[]] {
+        assert!(finds(vouchers), "{vouchers:?} vouched for it");
+        #[cfg(feature = "mutants")]
+        {
+            let bug = Some("transfer.asks-vouchers-only");
+            let is_found = pentarchy_core::mutant::with(bug, || finds(vouchers));
+            assert!(!is_found, "{vouchers:?}: nobody else is asked");
+        }
+    }
+}
+
 #[test]
 fn when_nobody_has_it_all_are_asked_again_ever_more_slowly() {
     let (source, slot, digest) = toy::executor(&[(0, 10, 1)]);
