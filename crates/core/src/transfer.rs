@@ -206,7 +206,8 @@ impl Transfer {
         }
     }
 
-    /// An epoch of these members begins: what was wanted before is wanted no more.
+    /// An epoch of these members begins: this replica fetches nothing any more that its core wanted
+    /// in the one before.
     pub fn begin_epoch(&mut self, members: impl IntoIterator<Item = MemberId>) {
         self.give_up();
         self.others = members.into_iter().filter(|member| *member != self.me).collect();
@@ -590,7 +591,9 @@ impl Goal {
     /// Whether at most half of its sources still have it, as they say: no correct one need be among
     /// them, and faulty ones could give it piece by piece for ever.
     fn is_rare(&self) -> bool {
-        2 * (self.sources.len() - self.gone.len()) <= self.sources.len()
+        // Who has it no more need be no source any more.
+        let have = self.sources.difference(&self.gone).count();
+        2 * have <= self.sources.len()
     }
 
     /// The source with the fewest open questions; among equals the one that failed least of late,

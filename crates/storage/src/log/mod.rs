@@ -16,7 +16,7 @@ pub use group::Record;
 pub use segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, VERSION};
 
 use crate::block::BLOCK_BYTES;
-use crate::disk::{DiskError, File, Folder, read_all, remove_unfinished};
+use crate::disk::{DiskError, File, Folder, remove_unfinished};
 use crate::error::StorageError;
 use crate::identity::Identity;
 use group::Draft;
@@ -181,7 +181,8 @@ pub fn format(folder: &dyn Folder) -> Result<Option<u32>, DiskError> {
     let Some(oldest) = names.iter().find(|name| segment::number(name).is_some()) else {
         return Ok(None);
     };
-    let bytes = read_all(folder, oldest, SEGMENT_BYTES_MAX)?;
+    let (file, mut bytes) = (folder.open(oldest)?, [0; segment::FORMAT_BYTES]);
+    file.read_at(&mut bytes, 0)?;
     Ok(segment::format(&bytes))
 }
 

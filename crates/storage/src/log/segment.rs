@@ -118,6 +118,9 @@ pub fn number(name: &str) -> Option<u64> {
     (self::name(number) == name && (1..COUNT_MAX).contains(&number)).then_some(number)
 }
 
+/// Bytes of the magic and the version.
+pub const FORMAT_BYTES: usize = MAGIC.len() + 4;
+
 /// The format of a segment that begins with these bytes, unless they are none of a segment.
 pub fn format(bytes: &[u8]) -> Option<u32> {
     let version = bytes.strip_prefix(MAGIC)?.first_chunk()?;
