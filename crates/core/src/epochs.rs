@@ -268,6 +268,36 @@ impl Epochs {
         }
     }
 
+    /// Somebody spoke who says to be a member of a later configuration, which joined after this
+    /// one. All others that know how this one ended may have left or lost it, so what the newer
+    /// member shows is taken: a proof needs no name. Gives what to answer.
+    pub fn on_newer(
+        &mut self,
+        message: Message,
+        verifier: &dyn Verifier,
+        out: &mut Vec<Step>,
+    ) -> Option<Message> {
+        if self.authority == Authority::Service || mutant!("epochs.newer-unheard") {
+            return None;
+        }
+        match message {
+            // Whoever ends its epoch says nothing else than its vote.
+            Message::At { epoch, .. }
+            | Message::Leaves { epoch }
+            | Message::Vote(Handover { epoch, .. }, _) => {
+                (epoch > self.membership.epoch).then(|| self.at())
+            }
+            Message::Proofs(mut proofs) => {
+                // Members of a later configuration show how earlier ones ended, one by one.
+                proofs.truncate(1);
+                proofs.retain(|proof| proof.next.is_some());
+                self.on_proofs(proofs, verifier, out);
+                None
+            }
+            Message::Admit(_) | Message::Settled { .. } => None,
+        }
+    }
+
     /// Whether that replica's configuration seems to be none of this group's. One that this replica
     /// has left is. A later one may be, too: this replica asks, and believes so until it hears of
     /// that one again and was not led on.

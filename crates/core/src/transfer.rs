@@ -42,8 +42,8 @@ use bytes::Bytes;
 /// A late answer is still taken, so a slow link makes progress.
 const ASK_TIMEOUT_MS: u64 = 400;
 
-/// Milliseconds without progress after which a state is given up if a newer one is to be had. Much
-/// longer than [`ASK_TIMEOUT_MS`], for slow links.
+/// Milliseconds without progress after which a state is given up if a newer one is to be had, and
+/// is asked of every member if not. Much longer than [`ASK_TIMEOUT_MS`], for slow links.
 const STALL_MS: u64 = 2_000;
 
 /// Milliseconds for which a source is left alone after its first failure; doubled by each failure
@@ -150,8 +150,10 @@ struct Goal {
     /// then this one is not, as those may be slow, and are to have their time at least every second
     /// time.
     is_patient: bool,
-    /// When it is given up unless something comes; set at the end of the round in which it was
-    /// wanted, or something came.
+    /// Whether that is so of this one, and all members are asked since then; until something comes.
+    is_widened: bool,
+    /// When it is given up, or asked of every member, unless something comes; set at the end of the
+    /// round in which it was wanted, or something came.
     stalls: Option<Millis>,
     /// When it is given up although something comes; set while so few sources say that they still
     /// have it that all of them may be faulty.
@@ -209,6 +211,7 @@ impl Transfer {
     /// An epoch of these members begins: this replica fetches nothing any more that its core wanted
     /// in the one before.
     pub fn begin_epoch(&mut self, members: impl IntoIterator<Item = MemberId>) {
+        self.forgive();
         self.give_up();
         self.others = members.into_iter().filter(|member| *member != self.me).collect();
     }
@@ -247,7 +250,7 @@ impl Transfer {
         let base = bases.max_by_key(|it| it.slot).cloned();
         let wish = |sources| Wish { slot, state, sources, base };
         match &mut self.goal {
-            Some(goal) if goal.slot == slot && goal.state == state => goal.sources = sources,
+            Some(goal) if goal.slot == slot && goal.state == state => goal.sources.extend(sources),
             Some(goal) if !goal.is_stalled(now) => {
                 if slot > self.next.as_ref().map_or(goal.slot, |next| next.slot) {
                     self.next = Some(wish(sources));
@@ -277,12 +280,9 @@ impl Transfer {
 
     /// Fetches this, and nothing else any more.
     fn begin(&mut self, wish: Wish) {
-        // A new checkpoint is a new chance: who had nothing at the old one may have this. But who
-        // was silent comes last: while it is waited for, the others might go on to the next one.
-        if let Some(goal) = &self.goal {
-            self.failures.retain(|source, _| !goal.gone.contains(source));
-        }
-        let is_patient = self.goal.as_ref().is_some_and(Goal::is_deserted);
+        self.forgive();
+        let is_deserted = |goal: &Goal| goal.is_deserted() || goal.is_widened;
+        let is_patient = self.goal.as_ref().is_some_and(is_deserted);
         self.give_up();
         let scraps = self.scraps.take().map(|(scraps, _)| scraps).unwrap_or_default();
         let build = Build::new(wish.slot, wish.state, wish.base, scraps);
@@ -291,8 +291,17 @@ impl Transfer {
         self.goal = Some(Goal { is_patient, ..goal });
     }
 
+    /// A new checkpoint is a new chance: who had nothing at the old one may have this. But who was
+    /// silent comes last: while it is waited for, the others might go on to the next one.
+    fn forgive(&mut self) {
+        if let Some(goal) = &self.goal {
+            self.failures.retain(|source, _| !goal.gone.contains(source));
+        }
+    }
+
     /// If nothing comes of the state that is being fetched, goes on with a newer one, or else asks
     /// all members: all that vouched for it may have lost it or left, and others have fetched it.
+    /// Until something comes of that, a newer one is welcome as before.
     fn go_on(&mut self) {
         let Some(goal) = self.goal.as_mut().filter(|goal| goal.is_stalled(self.now)) else {
             return;
@@ -300,7 +309,11 @@ impl Transfer {
         match self.next.take() {
             Some(next) => self.begin(next),
             None if mutant!("transfer.asks-vouchers-only") => {}
-            None => goal.sources.extend(&self.others),
+            None => {
+                goal.is_widened |= goal.is_deserted();
+                goal.sources.extend(&self.others);
+                goal.stalls = Some(self.now);
+            }
         }
     }
 
@@ -394,9 +407,9 @@ impl Transfer {
         let goal = self.goal.as_ref()?;
         let answers = goal.asked.iter().map(|ask| ask.deadline.unwrap_or(self.now));
         let pauses = self.failures.values().map(|failures| failures.until);
-        let gives_up = [goal.stalls, goal.drops].into_iter().flatten();
-        let gives_up = gives_up.filter(|_| self.next.is_some());
-        answers.chain(pauses.chain(gives_up).filter(|until| *until > self.now)).min()
+        let drops = goal.drops.filter(|_| self.next.is_some());
+        let ends = goal.stalls.into_iter().chain(drops);
+        answers.chain(pauses.chain(ends).filter(|until| *until > self.now)).min()
     }
 
     /// How far the transfer has come; `None` while nothing is wanted.
@@ -482,7 +495,7 @@ impl Transfer {
         } else if good {
             goal.gone.remove(&source);
             goal.silent.remove(&source);
-            goal.stalls = None;
+            (goal.stalls, goal.is_widened) = (None, false);
             // What it was asked besides is on its way behind this.
             for ask in goal.asked.iter_mut().filter(|ask| ask.to == source) {
                 ask.deadline = None;
@@ -561,6 +574,7 @@ impl Goal {
             gone: BTreeSet::new(),
             silent: BTreeSet::new(),
             is_patient: false,
+            is_widened: false,
             stalls: None,
             drops: None,
             full: BTreeSet::new(),

@@ -45,6 +45,8 @@ impl<D: Disk> Machine<'_, D> {
             // The next epoch is proved, but has not begun here. What its members sign is for its
             // own keys to judge: former ones may be in anybody's hands. They will say it again.
             Ok(_) if self.epoch_manager.next.is_some() && !mutant!("epochs.judged-early") => {}
+            // Nor are its keys here ever, if it has no place for this replica.
+            Ok(Message::Proofs(_) | Message::Vote(..)) if self.is_leaving() => {}
             Ok(Message::Admit(envelope)) => return self.on_admit(peer, envelope, driver),
             Ok(Message::Leaves { epoch }) => self.on_leaves(peer, epoch, driver)?,
             Ok(Message::Settled { epoch }) => self.on_settled(peer, epoch),
@@ -171,7 +173,7 @@ impl<D: Disk> Machine<'_, D> {
         self.begin_epoch(driver)
     }
 
-    fn carry_out_epochs(&mut self, driver: &mut impl Driver) {
+    pub(crate) fn carry_out_epochs(&mut self, driver: &mut impl Driver) {
         for step in std::mem::take(&mut self.epoch_manager.steps) {
             match step {
                 Step::Send { to, message } => self.tell(to.into_iter(), &message, driver),

@@ -84,7 +84,8 @@ impl<D: Disk> Machine<'_, D> {
             wedging::Output::Accuse { about, .. } if self.wedging.accused.contains(about) => {}
             wedging::Output::Accuse { about, why } => {
                 self.wedging.accused.insert(about);
-                warn!(%about, why, "accuses a member");
+                let member = self.membership().members.get(usize::from(about.0)).map(|it| it.id.0);
+                warn!(member, why, "accuses a member");
                 let epoch = self.engine.epoch;
                 driver.tell_authority(ToAuthority::Accuse { epoch, about, why });
             }

@@ -8,11 +8,12 @@ pub struct HostLimits {
     /// Clients connected at a time; for a further one, the one that was silent for longest gives
     /// way, unless that is less than a second.
     pub clients_max: usize,
-    /// Connections whose other side has not said yet who it is. The oldest of those that
+    /// Connections whose other side has not said yet who it is, or says to be a member of which the
+    /// replica has not heard. The oldest of those that
     /// come from the place that most come from gives way, so that strangers who connect and stay
     /// silent cannot keep others out.
     pub unknown_max: usize,
-    /// Milliseconds that a stranger has to say who it is.
+    /// Milliseconds that a stranger has to say who it is, or to show how the group has changed.
     pub hello_ms: u64,
     /// Milliseconds for a client to end what it has begun to send: what arrived of it waits.
     pub frame_ms: u64,

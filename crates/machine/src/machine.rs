@@ -68,6 +68,8 @@ pub struct Machine<'f, D> {
     pub(crate) inbound: Inbound,
     /// What some of them said who may have left since.
     pub(crate) has_leavers: bool,
+    /// In this round a newer member has shown how an epoch ended.
+    pub(crate) was_shown: bool,
     /// What connected clients are to be told.
     pub(crate) replies: Replies,
     /// The connected peers.
@@ -156,6 +158,7 @@ impl<'f, D: Disk> Machine<'f, D> {
             admission: Admission::default(),
             inbound: Inbound::default(),
             has_leavers: false,
+            was_shown: false,
             replies,
             connected: BTreeSet::new(),
             limits: parts.limits,
@@ -258,6 +261,7 @@ impl<'f, D: Disk> Machine<'f, D> {
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
         (self.engine.now_ms, self.engine.fault) = (now_ms, fault);
+        self.was_shown = false;
         if !std::mem::replace(&mut self.has_started, true) {
             let pillars = self.membership().lane.pillars;
             info!(protocol = self.protocol(), pillars, "started");

@@ -49,6 +49,11 @@ impl SocketDriver {
         deadlines.into_iter().flatten().min()
     }
 
+    /// A newer member has shown what it had to show.
+    pub fn hang_up_on_newer(&mut self, token: usize) {
+        self.network.close(token, self.now_ms, "has shown how the group went on");
+    }
+
     /// What it has counted.
     pub fn report(&self) -> LinkReport {
         self.network.report(self.timers.len())

@@ -18,6 +18,9 @@ pub enum Role {
     Dialled(MemberId),
     /// Someone who dialled us and has not said who it is.
     Unknown,
+    /// Someone who dialled us and says to be a member of a later configuration than ours. Nobody
+    /// knows here whether it is.
+    Newer,
     /// A member that proved to be this one.
     Peer(MemberId),
     /// A client that proved to be this one.

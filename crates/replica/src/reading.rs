@@ -5,7 +5,7 @@ use crate::network::Sender;
 use bytes::Bytes;
 use pentarchy_core::ids::{ClientId, MemberId, Node};
 use pentarchy_machine::pillar::PillarLog;
-use pentarchy_machine::{Disk, Machine, PillarInstance};
+use pentarchy_machine::{Disk, Machine, Newer, PillarInstance};
 
 /// What is told what was read.
 pub trait Receiver {
@@ -14,6 +14,10 @@ pub trait Receiver {
 
     /// Messages of a peer; `is_new` if they are the first ones on a connection.
     fn on_peer(&mut self, peer: MemberId, messages: impl Iterator<Item = Bytes>, is_new: bool);
+
+    /// A message of someone who says to be a member that is not known here yet. It came over the
+    /// connection with this token.
+    fn on_newer(&mut self, token: usize, bytes: &Bytes, driver: &mut SocketDriver);
 
     /// A client's message.
     fn on_client(&mut self, client: ClientId, bytes: &Bytes, driver: &mut SocketDriver);
@@ -29,6 +33,13 @@ impl<D: Disk> Receiver for Machine<'_, D> {
     fn on_peer(&mut self, peer: MemberId, messages: impl Iterator<Item = Bytes>, is_new: bool) {
         Self::on_peer(self, peer, messages, is_new);
     }
+    fn on_newer(&mut self, token: usize, bytes: &Bytes, driver: &mut SocketDriver) {
+        match Self::on_newer(self, bytes, driver) {
+            Newer::Ignored => {}
+            Newer::Answer(answer) => driver.network.answer_newer(token, &answer),
+            Newer::Shown => driver.hang_up_on_newer(token),
+        }
+    }
     fn on_client(&mut self, client: ClientId, bytes: &Bytes, driver: &mut SocketDriver) {
         Self::on_client(self, client, bytes, driver);
     }
@@ -37,7 +48,8 @@ impl<D: Disk> Receiver for Machine<'_, D> {
     }
 }
 
-/// No client is let in to a pillar, and it does not care which peers are there.
+/// Neither a client nor a newer member is let in to a pillar, and it does not care which peers are
+/// there.
 impl<L: PillarLog> Receiver for PillarInstance<L> {
     fn has_waiting(&self, peer: MemberId) -> bool {
         Self::has_waiting(self, peer)
@@ -45,6 +57,7 @@ impl<L: PillarLog> Receiver for PillarInstance<L> {
     fn on_peer(&mut self, peer: MemberId, messages: impl Iterator<Item = Bytes>, is_new: bool) {
         Self::on_peer(self, peer, messages, is_new);
     }
+    fn on_newer(&mut self, _: usize, _: &Bytes, _: &mut SocketDriver) {}
     fn on_client(&mut self, _: ClientId, _: &Bytes, _: &mut SocketDriver) {}
     fn on_link(&mut self, _: Node, _: bool) {}
 }
@@ -83,6 +96,15 @@ impl Reader {
                             break;
                         }
                         to.on_client(id, &bytes, driver);
+                    }
+                }
+                Some(Sender::Newer(_)) => {
+                    for bytes in messages.drain(..) {
+                        // What it said before may have ended the connection.
+                        if !driver.network.is_newer(token) {
+                            break;
+                        }
+                        to.on_newer(token, &bytes, driver);
                     }
                 }
                 None => messages.clear(),

@@ -29,7 +29,7 @@ use pentarchy_core::transfer::Transfer;
 use pentarchy_core::wire::Wire;
 use pentarchy_machine::{
     Engine, EngineParts, EpochFactory, EpochManager, Halt, HostLimits, Machine, MachineParts,
-    ObservedStore, OneEpoch, Resuming, Started, fault,
+    Newer, ObservedStore, OneEpoch, Resuming, Started, fault,
 };
 use pentarchy_storage::kept::Job;
 use std::cell::RefMut;
@@ -559,10 +559,8 @@ impl<'f> ReplicaNode<'f> {
     }
 
     fn on_peer(&mut self, peer: ReplicaId, packet: &Packet, bytes: Bytes, out: &mut Vec<Act>) {
-        // Nobody lets in a machine that is no member yet.
-        let stated = self.watch.membership.stated.as_ref();
-        if stated.is_some_and(|stated| member_at(peer) >= stated.next_member) {
-            return;
+        if self.is_newer(peer) {
+            return self.on_newer(peer, &bytes, out);
         }
         self.overhear_packet(peer, packet);
         if self.is_mute() && self.is_for_core(packet) {
@@ -574,6 +572,23 @@ impl<'f> ReplicaNode<'f> {
         self.drive(out, |machine, driver| {
             machine.on_peer(member_at(peer), core::iter::once(bytes), is_new);
             machine.deliver_peers(driver)
+        });
+    }
+
+    /// Whether a member joined after the configuration in which this replica is.
+    fn is_newer(&self, peer: ReplicaId) -> bool {
+        let stated = self.watch.membership.stated.as_ref();
+        stated.is_some_and(|stated| member_at(peer) >= stated.next_member)
+    }
+
+    /// A newer member spoke: it is answered over the channel that it opened.
+    fn on_newer(&mut self, peer: ReplicaId, bytes: &Bytes, out: &mut Vec<Act>) {
+        self.drive(out, |machine, driver| {
+            if let Newer::Answer(answer) = machine.on_newer(bytes, driver) {
+                let packet = Packet::from_link(&answer);
+                driver.out.push(Act::Send { to: Address::Replica(peer), packet });
+            }
+            Ok(())
         });
     }
 

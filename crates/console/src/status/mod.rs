@@ -12,6 +12,7 @@ use pentarchy_cluster::config::ClusterConfig;
 use pentarchy_cluster::following::Follower;
 use pentarchy_cluster::{Client, KeyPair, RequestError, node};
 use pentarchy_core::configuration::MemberEntry;
+use pentarchy_core::membership::Membership;
 use report::{ClusterReport, ReplicaReport};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -57,10 +58,20 @@ pub fn keys(key: Option<&Path>) -> Outcome<KeyPair> {
     }
 }
 
-/// Asks all members at once that the client knows now.
+/// Asks all members at once. If the client learns meanwhile that the group has others, it asks
+/// these.
 pub fn ask(client: &Client) -> ClusterReport {
+    let asked = client.membership();
+    let report = ask_members(client, &asked);
+    let present = client.membership();
+    if present.configuration == asked.configuration {
+        return report;
+    }
+    ask_members(client, &present)
+}
+
+fn ask_members(client: &Client, membership: &Membership) -> ClusterReport {
     let deadline = Instant::now() + LIMIT;
-    let membership = client.membership();
     let group = membership.stated.as_deref().expect("a client of a configured group");
     let asked: Vec<_> = membership.ids().map(|place| client.status(place)).collect();
     let replicas = asked.into_iter().zip(&group.members).map(|(pending, member)| {

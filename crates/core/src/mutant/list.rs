@@ -47,6 +47,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("epochs.leaves-at-once", "a member that leaves gives nobody its state").scheduled(),
     mutant("epochs.judged-early", "former keys judge what the next epoch's members sign")
         .scheduled(),
+    mutant("epochs.newer-unheard", "what a member shows that joined later is not looked at")
+        .scheduled(),
     mutant("epochs.signing-key-kept", "a member that leaves keeps its last key"),
     mutant("epochs.former-keys-kept", "a member keeps keys of earlier configurations"),
     mutant("roster.admits-another", "the device of the next member is admitted too"),

@@ -264,6 +264,54 @@ fn whoever_slept_is_led_from_configuration_to_configuration() {
     assert_eq!(at, [proofs[1].clone()], "and still shows the way");
 }
 
+/// Members 1 and 2 sleep in the first configuration; of all that went on, only member 3 is left,
+/// which neither of them knows.
+#[test]
+fn a_member_that_joined_later_leads_on_who_does_not_know_it_yet_and_has_no_other_say() {
+    let (proofs, last) = chain();
+    let links: Vec<Proof> = proofs.iter().filter(|it| it.next.is_some()).cloned().collect();
+    let mut newer = resumed(&last, None, &links);
+    let mut sleeper = replica(2, &group());
+    fn say(to: &mut Epochs, message: Message) -> (Option<Message>, Vec<Step>) {
+        let (mut out, membership) = (Vec::new(), to.membership().clone());
+        let answer = to.on_newer(message, &Keys(&membership), &mut out);
+        (answer, out)
+    }
+    let at = |epoch: Epoch, of: &Membership| {
+        let configuration = of.configuration;
+        Message::At { epoch, configuration }
+    };
+    assert_eq!(say(&mut sleeper, at(Epoch(0), &last)), (None, vec![]), "that is no later epoch");
+    let vote = Message::Vote(links[0].handover.clone(), links[0].signatures[0].1);
+    assert_eq!(say(&mut sleeper, vote), (None, vec![]));
+    // One that ends its epoch says nothing else.
+    let here = at(Epoch(0), &group());
+    let (later, ends) = (links[1].handover.clone(), links[1].signatures[0].1);
+    assert_eq!(say(&mut sleeper, Message::Vote(later, ends)), (Some(here.clone()), vec![]));
+    assert_eq!(say(&mut sleeper, Message::Leaves { epoch: last.epoch }), (Some(here), vec![]));
+    assert_eq!(say(&mut sleeper, Message::Proofs(vec![proofs[0].clone()])), (None, vec![]));
+    let few = link(&group(), links[0].next.as_deref().expect("a link"), &[1]);
+    assert_eq!(say(&mut sleeper, Message::Proofs(vec![few])), (None, vec![]));
+    let mut round = 1;
+    while sleeper.membership().epoch < last.epoch {
+        let before = sleeper.membership().clone();
+        let (answer, steps) = say(&mut sleeper, at(last.epoch, &last));
+        assert_eq!((answer, steps), (Some(at(before.epoch, &before)), vec![]));
+        let proofs = shown(&mut newer, 1, before.epoch.0);
+        assert_eq!(say(&mut sleeper, Message::Proofs(proofs)).0, None);
+        let mut out = Vec::new();
+        sleeper.on_round(Millis(0), &mut out);
+        sleeper.on_round(Millis(100_000), &mut out);
+        assert_ne!(**sleeper.membership(), *before, "it is led on");
+        newer.on_round(Millis(1_000_000 * round), &mut Vec::new());
+        round += 1;
+    }
+    assert_eq!(**sleeper.membership(), last);
+    sleeper.set_authority(pentarchy_core::protocol::Authority::Service);
+    let later = Epoch(last.epoch.0 + 1);
+    assert_eq!(say(&mut sleeper, at(later, &last)), (None, vec![]), "a service has the say");
+}
+
 /// It has the whole chain from its disk, and knows who has the state with which its epoch began.
 #[test]
 fn a_guide_that_started_again_leads_others_on() {

@@ -73,17 +73,22 @@ impl Barrier {
         head.has_settled(&self.client.id(), self.number)
     }
 
-    /// Watches the replicas' checkpoints while something is done.
+    /// Watches the replicas' checkpoints while something is done, which is in vain if the group
+    /// [changes](Checkpoints::stand) meanwhile: others would vouch, and perhaps more would have to.
     pub fn watching<T>(&self, act: impl FnOnce(&Checkpoints) -> T) -> T {
         let group = self.client.membership();
         let seen = Checkpoints::new(&group);
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for (place, member) in group.ids().zip(group.members.iter()) {
-                let (seen, done) = (&seen, &done);
+                let (seen, done, group) = (&seen, &done, &group);
                 scope.spawn(move || {
                     while !done.load(Ordering::Relaxed) {
                         let asked = self.client.status(place).wait_timeout(STATUS_LIMIT);
+                        if self.client.membership().configuration != group.configuration {
+                            seen.has_changed.store(true, Ordering::Relaxed);
+                            break;
+                        }
                         let answer = asked.map_err(|error| error.to_string());
                         seen.take(ReplicaReport::new(member.id.0, "", answer.as_deref()));
                         std::thread::sleep(PERIOD);
@@ -102,6 +107,8 @@ pub struct Checkpoints {
     f: usize,
     n: usize,
     said: Mutex<BTreeMap<u32, Said>>,
+    /// The group has another configuration than these are of.
+    has_changed: AtomicBool,
 }
 
 /// What one replica says.
@@ -117,7 +124,16 @@ struct Said {
 
 impl Checkpoints {
     fn new(group: &Membership) -> Self {
-        Self { f: group.f, n: group.n(), said: Mutex::new(BTreeMap::new()) }
+        let (said, has_changed) = (Mutex::new(BTreeMap::new()), AtomicBool::new(false));
+        Self { f: group.f, n: group.n(), said, has_changed }
+    }
+
+    /// Fails if the group has changed, so that what replicas say does not count together.
+    pub fn stand(&self) -> Outcome {
+        if self.has_changed.load(Ordering::Relaxed) {
+            return Err(Failure::Unwell("the group changed meanwhile; try again".to_owned()));
+        }
+        Ok(())
     }
 
     fn take(&self, report: ReplicaReport) {
@@ -252,6 +268,7 @@ pub fn settle(config: &ClusterConfig, limit: Duration) -> Outcome<u64> {
     barrier.watching(|seen| {
         let (mut goal, mut has_all) = (None, None);
         while !left().is_zero() {
+            seen.stand()?;
             match has_all {
                 None => barrier.order(left())?,
                 // No further checkpoint is to begin while this one is written.

@@ -194,6 +194,33 @@ fn machines_with_devices_that_keep_nothing_take_the_place_of_dead_ones() {
     machines_take_the_place_of_dead_ones(EXAMPLES.macs, &options, true);
 }
 
+/// Of all that know how the group went on, the one that can be reached joined while it was away.
+#[test]
+fn a_machine_that_joined_leads_on_a_member_that_was_away() {
+    let mut group = Group::start(DEFAULT, &["--durability", "sync"]);
+    let (mut connection, mut count) = (Connection::open(group.port), 0);
+    goes_on(&group, &mut connection, &mut count);
+    let keys = group.prepare("fourth");
+    let (said, _) = group.members(&["replace", "2", text(&keys.join("card")), "--wait", "1"]);
+    assert!(said.contains("pending still"), "{said}");
+    eventually("both that stay are ready", || {
+        group.report(0)["pending_change"] == json!({ "number": 1, "members": 3, "ready": 2 })
+    });
+    group.kill(1);
+    group.join(3, &keys);
+    eventually("the new one has the state", || {
+        let (new, old) = (group.report(2), group.report(0));
+        new["id"] == 3 && new["executed"].as_u64() >= Some(1) && new["executed"] == old["executed"]
+    });
+    goes_on(&group, &mut connection, &mut count);
+    group.kill(0);
+    group.kill(2);
+    let child = group.parts.replica(1).spawn();
+    group.replicas[1] = Some(child.expect("it starts"));
+    goes_on(&group, &mut connection, &mut count);
+    assert_eq!(group.report(1)["configuration_number"], 1);
+}
+
 #[test]
 fn a_group_grows_to_tolerate_two_faults_and_shrinks() {
     grows_and_shrinks(EXAMPLES.signed);

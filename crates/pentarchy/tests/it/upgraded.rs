@@ -13,6 +13,7 @@ use crate::support::{
 };
 use rustix::process::Signal;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -145,6 +146,9 @@ fn left_before(to: &Path, ports: [&str; 3]) -> PathBuf {
         }
         for file in ["device", "protocol"].map(|name| format!("{replica}/data/{name}")) {
             fs::copy(Path::new(BEFORE).join(&file), old.join(&file)).expect("it can be copied");
+            // Version control knows no files that only their owner may read.
+            let private = fs::Permissions::from_mode(0o600);
+            fs::set_permissions(old.join(&file), private).expect("it is ours");
         }
     }
     fs::copy(Path::new(BEFORE).join("stopped.json"), old.join("stopped.json")).expect("a copy");

@@ -36,6 +36,7 @@ impl Network {
             }
         }
         self.change_credentials(membership, now_ms);
+        self.hang_up_on_newer(now_ms);
         self.resolving = (!names.is_empty()).then(|| Resolving::start(names)).and_then(|started| {
             started.inspect_err(|error| warn!(%error, "cannot look up where members are")).ok()
         });
@@ -71,7 +72,7 @@ impl Network {
 mod tests {
     use super::*;
     use crate::config::HostLimits;
-    use crate::network::{Group, Sender, round, until};
+    use crate::network::{Credentials, Group, Sender, round, until};
     use crate::peers::Peers;
     use bytes::Bytes;
     use pentarchy_core::configuration::{
@@ -83,6 +84,8 @@ mod tests {
     use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
     use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
     use pentarchy_crypto::keys::KeyPair;
+    use pentarchy_crypto::signing_keys::SigningKeys;
+    use pentarchy_io::channel::Identity;
 
     /// A later configuration with these of the group's members, who are at this address.
     fn later(group: &Group, members: &[u32], address: &str) -> Membership {
@@ -126,6 +129,16 @@ mod tests {
     fn dialler(group: &Group, peers: Peers) -> Network {
         Network::closed(group.identity(1), group.credentials(1), HostLimits::default(), peers)
             .unwrap()
+    }
+
+    /// One that dials the first replica as this member, with a key of its own.
+    fn newer_dialler(group: &Group, id: u32) -> Network {
+        let (key, mut peers) = (KeyPair::from_seed([9; 32]), group.peers(1));
+        peers.me = MemberId(id);
+        let signing = SigningKeys::in_memory(key.clone(), key.clone(), None);
+        let identity = Identity::new(*key.channel_secret(), &group.membership.group_domain());
+        let credentials = Credentials::new(MemberId(id), signing, &group.membership);
+        Network::closed(identity, credentials, HostLimits::default(), peers).unwrap()
     }
 
     fn is_connected(network: &Network) -> bool {
@@ -250,6 +263,71 @@ mod tests {
             !said.is_empty()
         });
         assert!(!mine.is_convinced_by(one));
+    }
+
+    /// A member that joined later than this replica knows may have to lead it on. Until then it is
+    /// a stranger, who has nothing but its time to speak.
+    #[test]
+    fn who_may_have_joined_later_is_heard_as_a_stranger_and_answered() {
+        let (group, listener) = Group::new();
+        let mut mine = group.acceptor(listener, 0);
+        // A group that does not change, or has had that member, does not listen to it.
+        let mut theirs = newer_dialler(&group, 2);
+        until(|now_ms| {
+            round(&mut theirs, now_ms);
+            round(&mut mine, now_ms);
+            mine.counters.hellos_refused > 0
+        });
+        mine.begin_configuration(&later(&group, &[0, 1], "127.0.0.1:1"), 0);
+        let refused = mine.counters.hellos_refused;
+        let mut theirs = newer_dialler(&group, 2);
+        let (mut said, mut answers) = (Vec::new(), Vec::new());
+        until(|now_ms| {
+            round(&mut theirs, now_ms);
+            theirs.send_peer(MemberId(0), "test", |to| to.u8(7));
+            for (sender, bytes) in round(&mut mine, 0) {
+                let Some(Sender::Newer(token)) = sender else { panic!("{sender:?}") };
+                assert!(mine.is_newer(token));
+                mine.answer_newer(token, &Bytes::from_static(&[8]));
+                said.push(bytes);
+            }
+            answers.extend(round(&mut theirs, now_ms));
+            !answers.is_empty()
+        });
+        assert!(said.contains(&Bytes::from_static(&[7])), "{said:?}");
+        assert_eq!(answers[0], (Some(Sender::Peer(MemberId(0))), Bytes::from_static(&[8])));
+        assert_eq!(mine.counters.hellos_refused, refused);
+        assert!(!is_connected(&mine), "it is no peer");
+        assert_eq!(mine.report(0).strangers, 1);
+        mine.open(HostLimits::default().hello_ms + 60_000);
+        assert_eq!(mine.report(0).strangers, 0, "its time is over");
+    }
+
+    #[test]
+    fn of_those_that_may_have_joined_later_few_have_a_place_and_little_waits_for_each() {
+        let (group, listener) = Group::new();
+        let mut mine = group.acceptor(listener, 0);
+        mine.begin_configuration(&later(&group, &[0, 1], "127.0.0.1:1"), 0);
+        let mut many: Vec<_> = (2..12).map(|id| newer_dialler(&group, id)).collect();
+        let mut heard = 0;
+        until(|now_ms| {
+            for theirs in &mut many {
+                round(theirs, now_ms);
+                theirs.send_peer(MemberId(0), "test", |to| to.u8(7));
+            }
+            for (sender, _) in round(&mut mine, 0) {
+                let Some(Sender::Newer(token)) = sender else { panic!("{sender:?}") };
+                mine.answer_newer(token, &Bytes::from_static(&[8; 100]));
+                mine.answer_newer(token, &Bytes::from_static(&[8; 100]));
+                let waits = mine.links.get(token).map_or(0, |link| link.connection.queued_bytes());
+                assert!(waits < 200, "{waits}");
+                heard += 1;
+            }
+            mine.report(0).strangers == 8 && heard > 20
+        });
+        // They may be members now, and dial again.
+        mine.begin_configuration(&later(&group, &[0, 1], "127.0.0.1:1"), 0);
+        assert_eq!(mine.report(0).strangers, 0);
     }
 
     /// Has both work until it is so; gives what the first has heard for its machine.

@@ -5,6 +5,7 @@
 mod faulty;
 mod handing;
 mod membership;
+mod newer;
 mod opening;
 mod resolving;
 mod strangers;
@@ -69,6 +70,9 @@ pub enum Sender {
     Peer(MemberId),
     /// A client.
     Client(ClientId),
+    /// Over the connection with this token, someone who says to be a member that this replica does
+    /// not know yet.
+    Newer(usize),
 }
 
 /// Where others come in.
@@ -116,7 +120,7 @@ pub struct Network {
     /// Until when clients are not read, and their tokens.
     paused: BTreeSet<(u64, usize)>,
     pub messages: Messages,
-    /// Connections that are [`Role::Unknown`].
+    /// Connections that are [`Role::Unknown`] or [`Role::Newer`].
     strangers: Strangers,
     /// Bytes that wait for clients.
     client_queued: usize,
@@ -312,10 +316,10 @@ impl Network {
             Role::Peer(_) | Role::Dialled(_) => self.limits.peer_round_bytes,
             Role::Client(_) => self.limits.client_round_bytes,
             // One who has not said who it is gets one short system call.
-            Role::Unknown => 1,
+            Role::Unknown | Role::Newer => 1,
         };
         let scratch = match link.role {
-            Role::Unknown => &mut self.scratch[..UNKNOWN_BYTES],
+            Role::Unknown | Role::Newer => &mut self.scratch[..UNKNOWN_BYTES],
             _ => &mut self.scratch[..],
         };
         let received = link.connection.receive(scratch, budget, messages);
@@ -325,7 +329,8 @@ impl Network {
         self.links.mark_ready(token);
         let sender = self.settle(token, received.is_ok(), now_ms, messages);
         if let (Some(sender), Ok(bytes)) = (sender, &received) {
-            self.traffic.of(matches!(sender, Sender::Peer(_))).came(*bytes, messages.len());
+            let is_peer = matches!(sender, Sender::Peer(_) | Sender::Newer(_));
+            self.traffic.of(is_peer).came(*bytes, messages.len());
         }
         if let (Some(Sender::Peer(id)), false) = (sender, messages.is_empty()) {
             self.peers.heard(id);
@@ -491,7 +496,7 @@ impl Network {
     pub fn flush_link(&mut self, token: usize, now_ms: u64) {
         let Some(link) = self.links.get_mut(token) else { return };
         let (flushed, bytes) = link.flush(now_ms);
-        let is_peer = matches!(link.role, Role::Peer(_) | Role::Dialled(_));
+        let is_peer = matches!(link.role, Role::Peer(_) | Role::Dialled(_) | Role::Newer);
         self.traffic.of(is_peer).bytes_out += bytes as u64;
         self.count(token);
         if let Err(closed) = flushed {
@@ -550,6 +555,10 @@ impl Network {
                 self.strangers.remove(token);
                 self.counters.handshakes_failed += 1;
                 debug!(reason, "connection closed before its owner was authenticated");
+            }
+            Role::Newer => {
+                self.strangers.remove(token);
+                debug!(reason, "connection of a newer member closed");
             }
             Role::Dialled(id) => {
                 debug!(peer = id.0, reason, "cannot connect");

@@ -52,7 +52,7 @@ impl Network {
             self.close(token, now_ms, "no answer");
         }
         while let Some(token) = self.strangers.overdue(now_ms) {
-            self.close(token, now_ms, "did not authenticate in time");
+            self.close(token, now_ms, "did not show in time who it is");
         }
         if self.sweep_ms <= now_ms {
             self.sweep_ms = now_ms + SWEEP_MS;
@@ -190,6 +190,7 @@ impl Network {
         match link.role {
             Role::Peer(id) => Some(Sender::Peer(id)),
             Role::Client(id) => Some(Sender::Client(id)),
+            Role::Newer => Some(Sender::Newer(token)),
             Role::Dialled(id) => {
                 link.connection.remote()?;
                 self.peer_up(id, token, now_ms);
@@ -223,10 +224,11 @@ impl Network {
     /// Whether someone is who it says and may connect.
     fn admit(&mut self, node: Node, token: usize, now_ms: u64) -> Option<Sender> {
         match node {
-            Node::Member(id) => {
-                self.is_peer_dialling(id, token).then(|| self.peer_up(id, token, now_ms))?;
+            Node::Member(id) if self.is_peer_dialling(id, token) => {
+                self.peer_up(id, token, now_ms);
                 Some(Sender::Peer(id))
             }
+            Node::Member(id) => self.admit_newer(id, token, now_ms),
             Node::Client(id) => {
                 let remote = *self.links.get(token)?.connection.remote()?;
                 let is_client = channel_public(&id.0)? == remote && self.may_connect(&id);

@@ -1,4 +1,5 @@
-//! Connections whose other side has not said yet who it is.
+//! Connections whose other side has not said yet who it is, or says to be a member of which this
+//! replica has not heard.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -46,12 +47,23 @@ impl Strangers {
     /// Who has to make room: the oldest from the place that most come from. So whoever floods the
     /// port from one place takes room from itself, and not from those who come from elsewhere.
     pub fn least_welcome(&self) -> Option<usize> {
+        self.least_welcome_of(|_| true)
+    }
+
+    /// The same among some of them.
+    pub fn least_welcome_of(&self, is_one: impl Fn(usize) -> bool) -> Option<usize> {
         let mut counts = BTreeMap::new();
-        for stranger in &self.0 {
+        let some = || self.0.iter().filter(|stranger| is_one(stranger.token));
+        for stranger in some() {
             *counts.entry(stranger.from).or_insert(0) += 1;
         }
         let most = counts.values().copied().max()?;
-        self.0.iter().find(|stranger| counts.get(&stranger.from) == Some(&most)).map(|s| s.token)
+        some().find(|stranger| counts.get(&stranger.from) == Some(&most)).map(|s| s.token)
+    }
+
+    /// All of them.
+    pub fn tokens(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().map(|stranger| stranger.token)
     }
 }
 
@@ -80,6 +92,8 @@ mod tests {
         strangers.add(3, from("::ffff:10.0.0.1"), 8);
         strangers.add(4, from("10.0.0.1"), 8);
         assert_eq!(strangers.least_welcome(), Some(0), "written in another way");
+        assert_eq!(strangers.least_welcome_of(|token| token % 2 == 1), Some(1));
+        assert_eq!(strangers.tokens().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         strangers.remove(0);
         assert_eq!(strangers.least_welcome(), Some(1));
         assert_eq!((strangers.overdue(5), strangers.overdue(6)), (None, Some(1)));

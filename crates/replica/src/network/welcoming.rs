@@ -24,6 +24,8 @@ pub struct Credentials {
     signing: SharedSigningKeys,
     number: u64,
     configuration: Digest,
+    /// The number of the member that joins next; none in a group that does not change.
+    next_member: Option<MemberId>,
     /// By which each member signs.
     keys: BTreeMap<MemberId, [u8; 32]>,
 }
@@ -31,15 +33,21 @@ pub struct Credentials {
 impl Credentials {
     /// Of this member in the group as it is.
     pub fn new(me: MemberId, signing: SharedSigningKeys, membership: &Membership) -> Self {
-        let (number, configuration, keys) = Default::default();
-        let mut credentials = Self { me, signing, number, configuration, keys };
+        let (number, configuration, next_member, keys) = Default::default();
+        let mut credentials = Self { me, signing, number, configuration, next_member, keys };
         credentials.begin(membership);
         credentials
     }
 
     fn begin(&mut self, membership: &Membership) {
         (self.number, self.configuration) = (membership.number(), membership.configuration);
+        self.next_member = membership.stated.as_ref().map(|stated| stated.next_member);
         self.keys = membership.members.iter().map(|member| (member.id, member.signing)).collect();
+    }
+
+    /// Whether a member of that number can have joined after this configuration.
+    pub(super) fn may_be_newer(&self, member: MemberId) -> bool {
+        self.next_member.is_some_and(|next| member >= next)
     }
 
     /// What to say over a channel. Without its key, or in a configuration in which it has no place,

@@ -246,12 +246,12 @@ impl SimDriver<'_> {
     fn executes(&mut self, seen: &Observed<'_>) {
         match *seen {
             Observed::Executed { slot, batch } => {
-                self.watch.informed.ran(slot, batch);
+                self.watch.informed.executed(slot, batch);
                 self.saw(Observation::Executed { slot, batch: batch.clone() });
                 self.tells();
             }
             Observed::Speculated { place, batch } => {
-                self.watch.informed.ran(place.slot, batch);
+                self.watch.informed.speculated(place.slot, batch);
                 self.speculated(place, batch);
             }
             Observed::Committed(upto) => {

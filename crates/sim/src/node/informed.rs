@@ -13,7 +13,7 @@ pub(super) struct Informed {
     /// Where the replica executed each request. One that it had executed before it installed a
     /// state, and that is ordered again, seems to run there.
     ran_at: BTreeMap<(ClientId, u64), Slot>,
-    /// Up to where what it executed was final, if any of it could be taken back so far.
+    /// Up to where what it executed was final, if any of what it executed could be taken back.
     committed: Option<Slot>,
     /// The places that the core has confirmed to clients, in messages that may wait for the disk.
     confirms: BTreeSet<Place>,
@@ -24,13 +24,27 @@ pub(super) struct Informed {
 }
 
 impl Informed {
+    /// The replica executed a batch for good.
+    pub fn executed(&mut self, slot: Slot, batch: &Batch) {
+        if self.committed.is_some() {
+            self.committed(slot);
+        }
+        self.ran(slot, batch);
+    }
+
     /// The replica executed a batch. It skips requests that it had executed in an earlier slot.
-    pub fn ran(&mut self, slot: Slot, batch: &Batch) {
+    fn ran(&mut self, slot: Slot, batch: &Batch) {
         for envelope in &batch.envelopes {
             for request in &envelope.requests {
                 self.ran_at.entry((envelope.client, request.number)).or_insert(slot);
             }
         }
+    }
+
+    /// The replica executed a batch that may be taken back. All before the first such one is final.
+    pub fn speculated(&mut self, slot: Slot, batch: &Batch) {
+        self.committed.get_or_insert(Slot(slot.0.saturating_sub(1)));
+        self.ran(slot, batch);
     }
 
     /// The replica learns that what it executed up to this slot is final.

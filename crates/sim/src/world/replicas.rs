@@ -497,7 +497,11 @@ impl World<'_> {
         let differs = match address {
             Address::Client(client) => self.clients.get(usize::from(client)).is_none_or(is_behind),
             // What a client said convinces a replica whose key is as before, and that passes it on.
-            Address::Replica(_) => self.clients.iter().any(is_behind),
+            // Hostile clients never learn of other keys.
+            Address::Replica(_) => {
+                let is_hostile = !self.options.hostile.is_empty() && self.changed_at.is_some();
+                is_hostile || self.clients.iter().any(is_behind)
+            }
         };
         let late = FOLLOWS_WITHIN + 1_000 * self.options.workload.follow_late_ms;
         let may_differ = differs || self.changed_at.is_some_and(|at| self.now < at + late);

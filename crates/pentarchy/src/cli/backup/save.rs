@@ -165,6 +165,7 @@ fn save_acknowledged(args: &SaveArgs, config: &ClusterConfig) -> Outcome<(State,
     barrier.watching(|seen| {
         let mut looked_at = 0;
         while Instant::now() < deadline {
+            seen.stand()?;
             barrier.order(ANSWER_LIMIT)?;
             if seen.proven() <= looked_at {
                 continue;
