@@ -16,9 +16,8 @@ pub trait Follows: Send {
     fn membership(&self) -> Arc<Membership>;
 
     /// Follows proofs of how configurations ended, from the present one on. Gives the group to
-    /// which they lead; none if they prove nothing new, or clients ask the same replicas in the
-    /// same way. `floor` is the lowest number that the client has outstanding, or is to give out
-    /// next.
+    /// which they lead; none if they prove nothing new. `floor` is the lowest number that the
+    /// client has outstanding, or is to give out next.
     fn follow(&mut self, links: &[Proof], floor: u64) -> Option<NextGroup>;
 }
 
@@ -32,4 +31,6 @@ pub struct NextGroup {
     pub signer: ClientSigner,
     /// The protocol's client side.
     pub core: Box<dyn ClientCore>,
+    /// They are the same replicas as before, where they were, so that links to them stay.
+    pub keeps_links: bool,
 }

@@ -49,6 +49,9 @@ const JUDGE_MS: u64 = 100;
 /// How often that time is doubled while the client cannot go where the group is.
 const STRAYS_MAX: u32 = 5;
 
+/// The same, while no more replicas say that they are ahead than may be faulty.
+const DOUBTS_MAX: u32 = 1;
+
 /// Milliseconds between two questions to all replicas whether it has.
 const ASK_MS: u64 = 10_000;
 
@@ -336,22 +339,30 @@ impl Host {
         if now_ms >= self.judge_at && !self.proofs.is_empty() {
             self.judge_at = now_ms + JUDGE_MS;
             for (_, links) in std::mem::take(&mut self.proofs) {
-                if let Some(next) = follows.follow(&links, self.desk.waiting.lowest()) {
-                    self.go_on_with(next);
-                    return true;
-                }
-                if follows.number() != self.convincing.number() {
-                    self.convincing.begin(follows.membership());
-                    self.inbox.follow(follows.membership());
+                match follows.follow(&links, self.desk.waiting.lowest()) {
+                    Some(next) if next.keeps_links => {
+                        self.convincing.begin(next.membership.clone());
+                        self.inbox.follow(next.membership);
+                        // What it was told so far counts in the configuration that has ended.
+                        self.desk.begin(next.core, next.signer);
+                    }
+                    Some(next) => {
+                        self.go_on_with(next);
+                        return true;
+                    }
+                    None => {}
                 }
             }
             // The replicas' proofs may begin behind the configuration that this client knows, or
             // the client cannot find the next members yet.
             let number = follows.number();
             self.begun.ahead(number).for_each(|replica| _ = asked.insert(replica));
-            let is_astray = number == from && self.begun.ahead(number).next().is_some();
-            self.strays = if is_astray { self.strays + 1 } else { 0 };
-            self.judge_at = now_ms + (JUDGE_MS << self.strays.min(STRAYS_MAX));
+            let ahead = self.begun.ahead(number).count();
+            self.strays = if number == from && ahead > 0 { self.strays + 1 } else { 0 };
+            // So few may all be lying.
+            let is_doubtful = ahead <= follows.membership().f;
+            let doublings_max = if is_doubtful { DOUBTS_MAX } else { STRAYS_MAX };
+            self.judge_at = now_ms + (JUDGE_MS << self.strays.min(doublings_max));
         }
         for replica in asked.iter() {
             self.links.send(replica, &ToReplica::Standing { from: follows.number() });
@@ -362,7 +373,7 @@ impl Host {
     /// Asks the next group for all that is outstanding, under the numbers that it has: by these,
     /// the replicas know what they have executed already.
     fn go_on_with(&mut self, next: NextGroup) {
-        let NextGroup { membership, addresses, signer, core } = next;
+        let NextGroup { membership, addresses, signer, core, .. } = next;
         match links_to(&membership, addresses, &self.identity, self.me) {
             Ok(links) => self.links = links,
             Err(error) => return error!(%error, "cannot follow the group"),

@@ -3,9 +3,11 @@
 //! as one of the addresses in `cluster.toml` is a member's; with the file nobody depends on that.
 //!
 //! It has a link in each line, in hexadecimal digits, from the first one on. Whoever wrote it need
-//! not be trusted: members signed the links. But in groups of earlier versions, members of the
-//! first configuration signed by their identity keys, which they still have, so whoever has the
-//! disks of `f + 1` of them can make up another group.
+//! not be trusted where members signed the links. What administrators signed for a group that was
+//! lost is believed only from such a file: former administrators can sign such a link, too, for the
+//! configuration in which they were, so nobody else may put a file there. And in groups of earlier
+//! versions, members of the first configuration signed by their identity keys, which they still
+//! have, so whoever has the disks of `f + 1` of them can make up another group.
 
 use crate::config::ClusterConfig;
 use crate::error::ConfigError;

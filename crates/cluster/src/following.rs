@@ -8,9 +8,10 @@ use pentarchy_core::Bytes;
 use pentarchy_core::configuration::{MemberEntry, RequestMeans};
 use pentarchy_core::counter::Ui;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::Proof;
+use pentarchy_core::epochs::{Proof, Witnesses};
 use pentarchy_core::ids::{ReplicaId, ReplicaSet};
 use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::mutant;
 use pentarchy_core::standing::Standing;
 use pentarchy_core::wire::Wire as _;
 use pentarchy_crypto::keys::KeyPair;
@@ -41,6 +42,23 @@ impl UsigCheck for NoDevice {
 }
 
 impl ClusterConfig {
+    /// The same as [`Self::follow`], by what somebody shows over the network. What administrators
+    /// signed for a group that was lost is not believed of anybody but who has it in a file, where
+    /// an operator put it: the group may not have been lost, and they may be no administrators any
+    /// more, which whoever is behind cannot know.
+    ///
+    /// # Errors
+    /// [`BadLink`] names the first that leads nowhere.
+    pub fn follow_shown(&self, links: &[Proof]) -> Result<Self, BadLink> {
+        let is_theirs =
+            |link: &Proof| link.by == Witnesses::Members || mutant!("following.rescue-shown");
+        let new = |link: &Proof| link.next.as_ref().is_some_and(|it| it.number > self.number());
+        match links.iter().find(|link| new(link) && !is_theirs(link)) {
+            Some(link) => Err(BadLink(link.next.as_ref().map_or(0, |it| it.number) - 1)),
+            None => self.follow(links),
+        }
+    }
+
     /// The cluster in the configuration to which these proofs lead, each from where the one before
     /// ended; those of configurations that have ended here are passed over. Whoever sent them need
     /// not be trusted. Sizes, delays and the like stay those of the file; so do the addresses,
@@ -179,7 +197,7 @@ impl Follower {
                 waiting.remove(id);
                 let Some(standing) = standing else { continue };
                 // One that lies has others' proofs judged, and no more.
-                let led = self.config.follow(&standing.links).ok();
+                let led = self.config.follow_shown(&standing.links).ok();
                 said.insert(id, standing);
                 let known = furthest.as_ref().map_or(number, ClusterConfig::number);
                 furthest = led.filter(|led| led.number() > known).or(furthest);
@@ -212,7 +230,7 @@ impl Follower {
         while Instant::now() < deadline {
             for (id, standing) in take_said(&self.ends, deadline) {
                 self.watched.remove(id);
-                let led = standing.and_then(|it| self.config.follow(&it.links).ok());
+                let led = standing.and_then(|it| self.config.follow_shown(&it.links).ok());
                 if let Some(led) = led.filter(|led| led.number() > number) {
                     self.config = led;
                     return self.reconnect();

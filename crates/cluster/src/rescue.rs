@@ -247,6 +247,9 @@ mod tests {
         let led = config.follow(std::slice::from_ref(&link)).expect("two of three signed");
         let addresses: Vec<_> = led.replicas.iter().map(|it| it.address.as_str()).collect();
         assert_eq!(addresses, ["10.0.1.0:7000", "10.0.1.1:7000", "10.0.1.2:7000"]);
+        // Who shows that over the network may have made it up with administrators of another time.
+        assert!(config.follow_shown(std::slice::from_ref(&link)).is_err());
+        assert_eq!(led.follow_shown(std::slice::from_ref(&link)).as_ref(), Ok(&led), "known");
         let base = led.rescued_from().expect("that is how it began");
         let adopted = Executor::adopted(&state, Arc::new(led.membership())).expect("a state");
         assert_eq!((base.slot, base.state), (Slot(0), adopted.digest));

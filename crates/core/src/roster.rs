@@ -175,6 +175,13 @@ impl Roster {
             return Err(Refusal::OldRequest);
         }
         match (petition, is_administrator) {
+            // Readiness counts for one epoch, and an admission in this slot has ended that: the
+            // member may have said so as the life that it has lost.
+            (Petition::Ready(_), _)
+                if self.ending.is_some() && !mutant!("roster.ready-behind-the-end") =>
+            {
+                Err(Refusal::OtherEpoch)
+            }
             (Petition::Ready(ready), _) => self.proposals.ready(client, ready, (epoch, &current)),
             (Petition::Propose(change), true) => {
                 self.proposals.propose(client, &change, (named, &current), now)

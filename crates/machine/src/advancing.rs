@@ -244,6 +244,7 @@ impl<D: Disk> Machine<'_, D> {
             self.admission.strict_from_ms = self.engine.now_ms + FOLLOWING_MS;
         }
         self.roll_back(self.executor.committed(), driver)?;
+        let earlier = self.executor.membership().clone();
         self.executor.begin_epoch(membership.clone());
         self.check_service()?;
         if let Some(store) = &mut self.store {
@@ -252,7 +253,10 @@ impl<D: Disk> Machine<'_, D> {
         }
         self.reads.begin_epoch(membership.base.slot);
         self.transfer.begin_epoch(membership.members.iter().map(|it| it.id));
-        self.others.begin_epoch(|member| membership.index_of(member).is_some());
+        let ids = membership.members.iter().map(|it| it.id);
+        let came = ids.filter(|id| earlier.index_of(*id).is_none());
+        let stays = |member| membership.index_of(member).is_some();
+        self.others.begin_epoch(stays, came, self.engine.now_ms);
         // It may be what is looked at just now.
         self.has_leavers = true;
         let verifier = self.epoch_manager.factory.verifier(&membership);

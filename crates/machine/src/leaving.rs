@@ -67,7 +67,10 @@ impl<D: Disk> Machine<'_, D> {
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
         let (base, here) = (self.membership().base, self.engine.epoch);
-        if self.is_leaving() || here < epoch || here != self.epoch() {
+        // One that leaves itself may have had a part in that epoch, and be waited for.
+        let had_part = self.executor.membership().epoch >= epoch;
+        let is_here = if self.is_leaving() { had_part } else { here == self.epoch() };
+        if here < epoch || !is_here {
             return Ok(());
         }
         let saved = self.store.as_ref().map(|store| store.backing().newest());

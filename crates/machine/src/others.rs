@@ -88,9 +88,15 @@ impl Others {
     }
 
     /// A member that was not admitted in the epoch before asks again. Of others than the epoch's
-    /// members nothing is remembered.
-    pub fn begin_epoch(&mut self, stays: impl Fn(MemberId) -> bool) {
+    /// members nothing is remembered. Nobody waited before now for those that came.
+    pub fn begin_epoch(
+        &mut self,
+        stays: impl Fn(MemberId) -> bool,
+        came: impl Iterator<Item = MemberId>,
+        now_ms: u64,
+    ) {
         self.heard_ms.retain(|member, _| stays(*member));
+        self.heard_ms.extend(came.map(|member| (member, now_ms)));
         self.asked_ms.clear();
         self.is_lost = false;
         self.otherwise_configured.clear();
@@ -158,7 +164,7 @@ mod tests {
         assert!(!others.look(2, 200) && !others.is_lost());
         assert!(!others.look(1, ASKED_MS) && !others.is_lost(), "the first one asks no more");
         others.on_asked(A, ASKED_MS);
-        others.begin_epoch(|_| true);
+        others.begin_epoch(|_| true, [].into_iter(), 0);
         assert!(!others.look(1, ASKED_MS) && !others.is_lost());
     }
 
@@ -168,7 +174,9 @@ mod tests {
         others.on_message(A, 400);
         let silent = others.silent_ms([A, B].into_iter(), 1_000);
         assert_eq!(silent, BTreeMap::from([(1, 600), (2, 1_000)]));
-        others.begin_epoch(|member| member == B);
-        assert_eq!(others.heard_ms.len(), 0, "it has left");
+        const C: MemberId = MemberId(3);
+        others.begin_epoch(|member| member != A, [C].into_iter(), 5_000);
+        let silent = others.silent_ms([A, B, C].into_iter(), 6_000);
+        assert_eq!(silent, BTreeMap::from([(1, 6_000), (2, 6_000), (3, 1_000)]));
     }
 }

@@ -88,7 +88,7 @@ fn config_of(
     };
     // Not above the first number that the client's host gives out, which is the same clock, later.
     let floor = pentarchy_io::clock::wall_micros();
-    let NextGroup { membership, addresses, signer, core } = follower.group(floor)?;
+    let NextGroup { membership, addresses, signer, core, .. } = follower.group(floor)?;
     let client = ClientConfig::new(membership, addresses, keys, core);
     let follows = can_change.then(|| -> Box<dyn Follows> { Box::new(follower) });
     Ok(ClientConfig { signer, follows, ..client })
@@ -122,7 +122,7 @@ impl ConfigFollower {
             Ok(found)
         };
         let addresses = config.replicas.iter().map(find).collect::<Result<_, StartError>>()?;
-        Ok(NextGroup { addresses, membership, signer, core })
+        Ok(NextGroup { addresses, membership, signer, core, keeps_links: false })
     }
 
     fn keep_chain(&self) {
@@ -150,15 +150,15 @@ impl Follows for ConfigFollower {
         if !links.iter().any(leads_on) {
             return None;
         }
-        let led = self.config.follow(links).ok()?;
+        let led = self.config.follow_shown(links).ok()?;
         let before = std::mem::replace(&mut self.config, led);
         if before.admits(&self.keys) && !self.config.admits(&self.keys) {
             let client = hex::encode(self.keys.public());
             warn!(client, "the group admits this client no more, and answers it nothing");
         }
-        let is_other = !is_same_for_clients(&before, &self.config);
-        let next = match is_other.then(|| self.group(floor)).transpose() {
-            Ok(next) => next,
+        let keeps_links = are_where_they_were(&before, &self.config);
+        let next = match self.group(floor) {
+            Ok(next) => Some(NextGroup { keeps_links, ..next }),
             Err(error) => {
                 warn!(%error, "cannot follow the group yet; trying again");
                 self.config = before;
@@ -170,20 +170,10 @@ impl Follows for ConfigFollower {
     }
 }
 
-/// Whether clients ask the same replicas in the same way. Those that make MACs share a key with
-/// each key by which a member signs.
-fn is_same_for_clients(before: &ClusterConfig, after: &ClusterConfig) -> bool {
-    let shares_keys = after.request_auth == RequestMode::Mac;
-    let replicas = |config: &ClusterConfig| -> Vec<_> {
-        let of =
-            |it: &ReplicaEntry| (it.key, it.address.clone(), shares_keys.then_some(it.signing));
-        config.replicas.iter().map(of).collect()
-    };
-    let how = |config: &ClusterConfig| {
-        let stated = config.configuration();
-        (stated.f, stated.protocol, stated.facts, stated.requests)
-    };
-    how(before) == how(after) && replicas(before) == replicas(after)
+/// Whether the replicas are the same, and at the same addresses.
+fn are_where_they_were(before: &ClusterConfig, after: &ClusterConfig) -> bool {
+    let at = |it: &ReplicaEntry| (it.key, it.address.clone());
+    before.replicas.iter().map(at).eq(after.replicas.iter().map(at))
 }
 
 fn signer(

@@ -103,6 +103,9 @@ pub enum StartError {
         path = .0.display()
     )]
     Retired(PathBuf),
+    /// The same, and some of its keys are still there.
+    #[error("{path}: cannot erase the keys of a member that has left: {1}", path = .0.display())]
+    Retiring(PathBuf, #[source] std::io::Error),
     /// The trusted devices cannot check the sessions of this configuration's clients.
     #[error(
         "the session_key of the configuration is not that of this replica's trusted device: take \
@@ -176,6 +179,8 @@ pub fn take_secrets(
     let readable = (config.counter == CounterPlace::InProcess).then_some(&*secret);
     let signing = SigningKeys::open(&folder.join(SIGNING_FOLDER), key.clone(), readable)?;
     if signing.lock().is_retired() {
+        // A crash may have come in the middle of it.
+        signing.lock().retire().map_err(|error| StartError::Retiring(folder.to_owned(), error))?;
         return Err(StartError::Retired(folder.to_owned()));
     }
     // For its check of every member's key: what follows uses the identity up.

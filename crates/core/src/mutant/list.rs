@@ -47,6 +47,9 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("epochs.leaves-at-once", "a member that leaves gives nobody its state").scheduled(),
     mutant("epochs.judged-early", "former keys judge what the next epoch's members sign")
         .scheduled(),
+    mutant("roster.ready-behind-the-end", "a member is ready as the life that it just lost")
+        .scheduled(),
+    mutant("following.rescue-shown", "clients go by a rescue that a replica shows").scheduled(),
     mutant("epochs.newer-unheard", "what a member shows that joined later is not looked at")
         .scheduled(),
     mutant("epochs.signing-key-kept", "a member that leaves keeps its last key"),

@@ -151,6 +151,8 @@ impl Proposals {
             return Err(refusal);
         }
         self.withdrawing.insert(*administrator);
+        // Others must not complete what this one no longer wants.
+        self.proposed.remove(administrator);
         if self.withdrawing.len() < usize::from(current.1.administrators.threshold) {
             return Ok(Answer::Withdrawing);
         }

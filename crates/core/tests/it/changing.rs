@@ -421,7 +421,9 @@ fn a_member_that_is_admitted_anew_has_to_say_again_that_it_is_ready() {
     group.time += READY_WAIT_MILLIS - 1;
     let (epoch, configuration) = (Epoch(0), first().digest());
     let asked = Petition::Admit(Admission { epoch, configuration, life: life(7) });
-    assert_eq!(group.slot(&[(identity(1), asked)]), ["admitted"]);
+    // A faulty primary has both ordered in one slot, the one that is out of date behind the other.
+    let answers = group.slot(&[(identity(1), asked), ready(&change, 1)]);
+    assert_eq!(answers, ["admitted", "asked of another epoch"]);
     let handover = group.executor.handover().expect("the epoch ends");
     assert_eq!((handover.next, group.executor.next_configuration()), (None, None));
     let membership = first().begin(&[life(1); 3]);
@@ -541,6 +543,12 @@ fn what_expired_or_was_withdrawn_is_void() {
     assert_eq!(group.executor.withdrawn_changes(), 1);
     assert!(group.propose(&change)[0].contains("was withdrawn; make it anew"));
     assert!(group.slot(&[by(1)])[0].contains("make it anew"), "nor is it withdrawn twice");
+    // Whoever withdraws has no part any more in what it proposed.
+    let mut other = Group::of(&first());
+    let proposes = |number| (administrator(number), Petition::Propose(Arc::new(change.clone())));
+    other.slot(&[proposes(0), by(0), proposes(2)]);
+    assert!(other.executor.pending_change().is_none());
+    assert_eq!(other.slot(&[proposes(1)]), [PENDING]);
     group.pend(&Change { attempt: 1, ..change });
 }
 

@@ -282,7 +282,7 @@ fn a_member_that_joined_later_leads_on_who_does_not_know_it_yet_and_has_no_other
         Message::At { epoch, configuration }
     };
     assert_eq!(say(&mut sleeper, at(Epoch(0), &last)), (None, vec![]), "that is no later epoch");
-    let vote = Message::Vote(links[0].handover.clone(), links[0].signatures[0].1);
+    let vote = Message::Vote(proofs[0].handover.clone(), proofs[0].signatures[0].1);
     assert_eq!(say(&mut sleeper, vote), (None, vec![]));
     // One that ends its epoch says nothing else.
     let here = at(Epoch(0), &group());

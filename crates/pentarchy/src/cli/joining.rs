@@ -57,8 +57,15 @@ pub fn as_which(
 fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outcome<Option<Which>> {
     let bad = |error: &dyn std::error::Error| Failure::Usage(error.to_string());
     let keys = KeyPair::load(&args.keys.join("key")).map_err(|error| bad(&error))?;
-    let config = known(args, config)?;
+    let signing = SigningKeys::open(&args.keys.join(SIGNING_FOLDER), keys.clone(), None);
+    let signing = signing.map_err(|error| bad(&error))?;
+    let (config, keeps_log) = known(args, config)?;
     if let Some(ReplicaId(id)) = config.membership().member(&keys.client_id()) {
+        // If it has left, others may need what it alone has executed. It learns of that as a
+        // replica, gives them the state, and ends.
+        if keeps_log && !signing.lock().is_retired() {
+            return Ok(Some(Which { config, id, listener: None, data: None, learned: None }));
+        }
         let present = Follower::new(config.clone(), keys.clone()).and_then(Follower::present);
         let present = present.map_err(usage)?;
         if present.membership().member(&keys.client_id()).is_some() {
@@ -73,8 +80,6 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
     }
     // What can go wrong later is tried before: the group counts on who says that it is ready.
     let listener = Some(bind(address(args)?)?);
-    let signing = SigningKeys::open(&args.keys.join(SIGNING_FOLDER), keys.clone(), None);
-    let signing = signing.map_err(|error| bad(&error))?;
     if signing.lock().is_retired() {
         return Err(usage(StartError::Retired(args.keys.clone())));
     }
@@ -153,8 +158,11 @@ fn address(args: &ReplicaArgs) -> Outcome<SocketAddr> {
     found.next().ok_or_else(|| Failure::Usage(unknown()))
 }
 
-/// The group as the data folder knows it: a machine that has joined finds itself there.
-fn known(args: &ReplicaArgs, config: ClusterConfig) -> Outcome<ClusterConfig> {
-    let Some(mut folder) = data_folder(args, &config).map_err(usage)? else { return Ok(config) };
-    folder.known(&config).map_err(|error| Failure::Usage(error.to_string()))
+/// The group as the data folder knows it: a machine that has joined finds itself there. And whether
+/// what the replica says is kept there.
+fn known(args: &ReplicaArgs, config: ClusterConfig) -> Outcome<(ClusterConfig, bool)> {
+    let folder = data_folder(args, &config).map_err(usage)?;
+    let Some(mut folder) = folder else { return Ok((config, false)) };
+    let known = folder.known(&config).map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok((known, !folder.keeps_only_states()))
 }

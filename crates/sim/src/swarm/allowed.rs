@@ -40,9 +40,9 @@ impl Options {
     /// clients can have waiting together.
     #[must_use]
     pub fn ordering_us(&self) -> Micros {
-        /// Messages between the primary's proposal of a batch and of the one that waits for it: the
-        /// proposal, and a vote.
-        const STEPS: u64 = 2;
+        /// Messages between the primary's proposal of a batch and of the one that waits for it, in
+        /// the protocols with most: the proposal, and two rounds of votes, as in PBFT.
+        const STEPS: u64 = 3;
         let waiting = self.requests_each.min(self.outstanding as u64) * self.clients as u64;
         let Tuning { batch_requests, proposals_in_flight, .. } = self.tuning;
         let rounds = waiting / (batch_requests as u64 * proposals_in_flight).max(1);

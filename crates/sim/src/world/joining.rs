@@ -93,8 +93,12 @@ impl World<'_> {
         index: usize,
         membership: &Arc<Membership>,
     ) -> Verdict {
+        // A replica that was away begins an epoch again in which others have yet to join.
+        let next = membership.stated.as_ref().map(|stated| stated.next_member);
         for replica in &mut self.replicas {
-            if membership.index_of(member_at(replica.id)).is_none() {
+            let member = member_at(replica.id);
+            let has_joined = next.is_none_or(|next| member < next);
+            if has_joined && membership.index_of(member).is_none() {
                 (replica.has_left, replica.behind, replica.put_back) = (true, false, None);
             }
         }
