@@ -45,8 +45,9 @@ impl Convincing {
         *said = Some((welcome, *channel));
         self.judge(from);
         if welcome.number == self.number() && !self.has(from) {
+            let member = self.membership.members.get(usize::from(from.0));
             warn!(
-                replica = from.0,
+                replica = member.map(|it| it.id.0),
                 "this client believes nothing that the replica says: the replica lacks its signing \
                  key of this configuration, or has another cluster.toml than the client"
             );

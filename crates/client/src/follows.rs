@@ -31,6 +31,4 @@ pub struct NextGroup {
     pub signer: ClientSigner,
     /// The protocol's client side.
     pub core: Box<dyn ClientCore>,
-    /// They are the same replicas as before, where they were, so that links to them stay.
-    pub keeps_links: bool,
 }

@@ -340,7 +340,12 @@ impl Host {
             self.judge_at = now_ms + JUDGE_MS;
             for (_, links) in std::mem::take(&mut self.proofs) {
                 match follows.follow(&links, self.desk.waiting.lowest()) {
-                    Some(next) if next.keeps_links => {
+                    Some(next) if self.links.lead_to(&next.membership, &next.addresses) => {
+                        let number = next.membership.number();
+                        info!(
+                            configuration = number,
+                            "the group has changed, and its members stay"
+                        );
                         self.convincing.begin(next.membership.clone());
                         self.inbox.follow(next.membership);
                         // What it was told so far counts in the configuration that has ended.
@@ -373,7 +378,7 @@ impl Host {
     /// Asks the next group for all that is outstanding, under the numbers that it has: by these,
     /// the replicas know what they have executed already.
     fn go_on_with(&mut self, next: NextGroup) {
-        let NextGroup { membership, addresses, signer, core, .. } = next;
+        let NextGroup { membership, addresses, signer, core } = next;
         match links_to(&membership, addresses, &self.identity, self.me) {
             Ok(links) => self.links = links,
             Err(error) => return error!(%error, "cannot follow the group"),
@@ -580,8 +585,9 @@ fn links_to(
     identity: &Identity,
     me: Node,
 ) -> Result<Links, ConnectError> {
-    let replicas = addresses.into_iter().zip(membership.members.iter().map(|it| it.identity));
-    Links::new(identity.clone(), me, 0, replicas)
+    let members = membership.members.iter();
+    let at = addresses.into_iter().zip(members).map(|(at, it)| (at, it.id, it.identity));
+    Links::new(identity.clone(), me, 0, at)
 }
 
 /// What replicas sent in a round and the client has not given to its core.

@@ -2,8 +2,9 @@
 
 use crate::error::ConnectError;
 use bytes::Bytes;
-use pentarchy_core::ids::{Node, ReplicaId, ReplicaSet};
+use pentarchy_core::ids::{MemberId, Node, ReplicaId, ReplicaSet};
 use pentarchy_core::limits::FRAME_BYTES_MAX;
+use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ToReplica;
 use pentarchy_core::wire::Wire;
 use pentarchy_crypto::keys::channel_public;
@@ -35,6 +36,8 @@ const LIMITS: ConnectionLimits =
 /// One replica.
 struct Link {
     address: SocketAddr,
+    /// Who is there, by the number that operators know.
+    member: u32,
     key: [u8; 32],
     state: State,
     backoff: Backoff,
@@ -82,12 +85,13 @@ impl Links {
         identity: Identity,
         me: Node,
         first_token: usize,
-        replicas: impl Iterator<Item = (SocketAddr, [u8; 32])>,
+        replicas: impl Iterator<Item = (SocketAddr, MemberId, [u8; 32])>,
     ) -> Result<Self, ConnectError> {
-        let link = |(id, (address, key)): (u16, (SocketAddr, [u8; 32]))| {
+        let link = |(id, (address, member, key)): (u16, (SocketAddr, MemberId, [u8; 32]))| {
             let key = channel_public(&key).ok_or(ConnectError::MemberKey(ReplicaId(id)))?;
-            let state = State::Down { dial_at: 0 };
-            Ok(Link { address, key, state, backoff: Backoff::default(), has_refused: false })
+            let (state, member) = (State::Down { dial_at: 0 }, member.0);
+            let (backoff, has_refused) = (Backoff::default(), false);
+            Ok(Link { address, member, key, state, backoff, has_refused })
         };
         let links = (0u16..).zip(replicas).map(link).collect::<Result<_, ConnectError>>()?;
         Ok(Self {
@@ -98,6 +102,15 @@ impl Links {
             scratch: vec![0; 256 << 10],
             messages: Vec::new(),
         })
+    }
+
+    /// Whether these are links to the members of a group, where they are.
+    #[must_use]
+    pub fn lead_to(&self, group: &Membership, addresses: &[SocketAddr]) -> bool {
+        let members = group.members.iter();
+        let at = members.map(|it| (it.id.0, channel_public(&it.identity))).zip(addresses);
+        let links = self.links.iter().map(|it| ((it.member, Some(it.key)), &it.address));
+        links.eq(at)
     }
 
     /// Takes note of what the poller reported.
@@ -114,7 +127,7 @@ impl Links {
             match &self.links[index].state {
                 State::Down { dial_at } if *dial_at <= now_ms => {
                     if let Err(error) = self.dial_one(index, poller, now_ms) {
-                        debug!(replica = index, %error, "cannot dial");
+                        debug!(replica = self.links[index].member, %error, "cannot dial");
                         self.lose(index, now_ms, changes);
                     }
                 }
@@ -152,7 +165,7 @@ impl Links {
             let received =
                 connection.receive(&mut self.scratch, ROUND_BYTES_MAX, &mut self.messages);
             if !self.messages.is_empty() && link.open(now_ms) {
-                info!(replica = index, "connected");
+                info!(replica = link.member, "connected");
                 changes.opened.insert(ReplicaId(index as u16));
             }
             if let Some(channel) = link.connection().and_then(|it| it.binding().copied()) {
@@ -168,11 +181,11 @@ impl Links {
     /// Sends a message to a replica, if it is connected. False if it is and reads so slowly that
     /// the message was dropped.
     pub fn send(&mut self, to: ReplicaId, message: &ToReplica) -> bool {
-        if let Some(Link { state: State::Open { connection, .. }, .. }) =
+        if let Some(Link { state: State::Open { connection, .. }, member, .. }) =
             self.links.get_mut(usize::from(to.0))
             && connection.queue_with(|to| message.encode(to)).is_err()
         {
-            debug!(replica = to.0, "the replica reads too slowly: message dropped");
+            debug!(replica = *member, "the replica reads too slowly: message dropped");
             return false;
         }
         true
@@ -215,7 +228,7 @@ impl Links {
         let link = &mut self.links[index];
         match &link.state {
             State::Open { .. } => {
-                info!(replica = index, %closed, "connection lost");
+                info!(replica = link.member, %closed, "connection lost");
                 changes.closed = true;
             }
             State::Opening { connection, .. } if closed == Closed::Remote && !link.has_refused => {
@@ -223,10 +236,11 @@ impl Links {
                     Some(_) => "the group does not list this client's key, or it is full",
                     None => "it is of another cluster, or overloaded",
                 };
-                warn!(replica = index, address = %link.address, "the replica hangs up: {why}");
+                let Link { member, address, .. } = link;
+                warn!(replica = member, %address, "the replica hangs up: {why}");
                 link.has_refused = true;
             }
-            _ => debug!(replica = index, %closed, "cannot connect"),
+            _ => debug!(replica = link.member, %closed, "cannot connect"),
         }
         self.lose(index, now_ms, changes);
     }

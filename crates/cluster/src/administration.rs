@@ -15,6 +15,7 @@ use pentarchy_core::wire::Wire as _;
 use pentarchy_crypto::keys::{GroupSecret, KeyPair, channel_public};
 use pentarchy_crypto::sealed::Receiver;
 use pentarchy_trusted::session;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,12 @@ pub enum AdministrationError {
     /// The group does not know this key as an administrator's.
     #[error("this key is no administrator's of the group, {0}")]
     NoAdministrator(String),
+    /// Replicas keep no answers for this key.
+    #[error(
+        "this key is no administrator's of the group, or another command uses it now, or this \
+         host's clock is behind that of the host where the key was used last: try again"
+    )]
+    Unknown,
     /// The group refuses.
     #[error("the group refuses: {0}")]
     Refused(String),
@@ -55,10 +62,16 @@ impl Administrator {
         Ok(Self { client, addresses, access: config.access.clone() })
     }
 
+    /// Its public key.
+    #[must_use]
+    pub fn key(&self) -> [u8; 32] {
+        self.client.id().0
+    }
+
     /// Whether the configuration that a change makes has this administrator.
     #[must_use]
     pub fn stays(&self, change: &Change) -> bool {
-        change.next.administrators.keys.contains(&self.client.id().0)
+        change.next.administrators.keys.contains(&self.key())
     }
 
     fn ask(&self, petition: &Petition, limit: Duration) -> Result<Vec<u8>, RequestError> {
@@ -77,11 +90,7 @@ impl Administrator {
             match self.ask(&Petition::Show, deadline.saturating_duration_since(Instant::now())) {
                 // Replicas keep no answers for administrators that are not connected yet.
                 Err(RequestError::Forgotten) if attempts < ATTEMPTS => {}
-                Err(RequestError::Forgotten) => {
-                    let why = "or this host's clock is behind that of the host where the key was \
-                               used last";
-                    return Err(AdministrationError::NoAdministrator(why.to_owned()));
-                }
+                Err(RequestError::Forgotten) => return Err(AdministrationError::Unknown),
                 answer => break answer?,
             }
         };
@@ -106,13 +115,18 @@ impl Administrator {
             Err(AdministrationError::Unanswered(RequestError::Forgotten)) => {
                 let shown = self.show(limit)?;
                 let has_begun = shown.configuration.number >= change.next.number;
-                let is_pending = shown.pending.is_some_and(|pending| pending.change == change);
+                let is_another = shown.pending.as_ref().is_some_and(|it| it.change != change);
+                let is_pending = shown.pending.is_some() && !is_another;
                 let by_me =
                     |it: &Proposed| it.change == change && it.by.contains(&self.client.id());
-                match has_begun || is_pending || shown.proposed.iter().any(by_me) {
-                    true => Ok("proposed".to_owned()),
-                    false => Err(AdministrationError::Refused("it came to nothing".to_owned())),
+                if has_begun || is_pending || shown.proposed.iter().any(by_me) {
+                    return Ok("proposed".to_owned());
                 }
+                let why = match is_another {
+                    true => "another change is pending; wait for it, or withdraw it",
+                    false => "it came to nothing; see pentarchy members list",
+                };
+                Err(AdministrationError::Refused(why.to_owned()))
             }
             said => said,
         }
@@ -130,7 +144,9 @@ impl Administrator {
                 let is_over = now.withdrawn > attempt || now.configuration.digest() != expects;
                 match is_over {
                     true => Ok("withdrawn".to_owned()),
-                    false => Err(RequestError::Forgotten.into()),
+                    false => Err(AdministrationError::Refused(
+                        "you have said so before; others have not yet".to_owned(),
+                    )),
                 }
             }
             said => said,
@@ -207,13 +223,32 @@ fn renew_secret(next: &mut Configuration) {
     }
 }
 
-/// The same, and members find this one elsewhere from then on; none if there is no such member.
-#[must_use]
-pub fn relocate(shown: &Shown, member: MemberId, address: &str, terms: &Terms) -> Option<Change> {
+/// The same, and members find this one elsewhere from then on.
+///
+/// # Errors
+/// [`CannotAlter`] if there is no such member, or another one is there.
+pub fn relocate(
+    shown: &Shown,
+    member: MemberId,
+    address: &str,
+    terms: &Terms,
+) -> Result<Change, CannotAlter> {
     let mut change = unaltered(shown, terms);
-    let entry = change.next.members.iter_mut().find(|entry| entry.id == member)?;
-    address.clone_into(&mut entry.address);
-    Some(change)
+    let entry = change.next.members.iter_mut().find(|entry| entry.id == member);
+    address.clone_into(&mut entry.ok_or(CannotAlter::NoMember(member.0))?.address);
+    have_a_place_each(&change.next)?;
+    Ok(change)
+}
+
+/// Whether no two members are to be found at the same address.
+fn have_a_place_each(next: &Configuration) -> Result<(), CannotAlter> {
+    let mut known = BTreeMap::new();
+    for MemberEntry { id, address, .. } in &next.members {
+        if let Some(MemberId(other)) = known.insert(address, *id) {
+            return Err(CannotAlter::Address { member: other, address: address.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// What administrators want to be different about the members, and about how they order.
@@ -245,6 +280,17 @@ pub enum CannotAlter {
     /// There is no such member.
     #[error("the group has no member {0}")]
     NoMember(u32),
+    /// It was named twice.
+    #[error("member {0} was named twice")]
+    Twice(u32),
+    /// Two members would be at one address.
+    #[error("member {member} is at {address} already; `members move` has a member be elsewhere")]
+    Address {
+        /// Who is there.
+        member: u32,
+        /// Where.
+        address: String,
+    },
     /// A card is a member's.
     #[error("the machine at {0} is a member already, or its card was given twice")]
     Member(String),
@@ -308,7 +354,10 @@ pub(crate) fn altered(
 ) -> Result<Change, CannotAlter> {
     let (mut change, current) = (unaltered(shown, terms), &shown.configuration);
     let next = &mut change.next;
-    for id in wanted.leaves {
+    for (at, id) in wanted.leaves.iter().enumerate() {
+        if wanted.leaves[..at].contains(id) {
+            return Err(CannotAlter::Twice(id.0));
+        }
         let at = next.members.iter().position(|member| member.id == *id);
         next.members.remove(at.ok_or(CannotAlter::NoMember(id.0))?);
     }
@@ -336,6 +385,7 @@ pub(crate) fn altered(
         return Err(CannotAlter::CounterProcesses(next.protocol.clone()));
     }
     next.check().map_err(CannotAlter::Bad)?;
+    have_a_place_each(next)?;
     Ok(change)
 }
 
@@ -389,6 +439,9 @@ pub enum CannotAppoint {
     /// Nobody can sign by that.
     #[error("{0} is nobody's public key: `members prepare --administrator` prints one")]
     NoKey(String),
+    /// Replicas serve one process for each key.
+    #[error("{0} is the key of a client: an administrator has a key that nothing else uses")]
+    Client(String),
     /// The group could never be changed again.
     #[error("a group without administrators can never be changed again: at least one has to stay")]
     Nobody,
@@ -418,6 +471,10 @@ pub fn appoint(
         }
         if channel_public(key).is_none() {
             return Err(CannotAppoint::NoKey(hex::encode(key)));
+        }
+        if matches!(&shown.configuration.access, Access::Only(ids) if ids.contains(&ClientId(*key)))
+        {
+            return Err(CannotAppoint::Client(hex::encode(key)));
         }
         keys.push(*key);
     }

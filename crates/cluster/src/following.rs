@@ -61,8 +61,9 @@ impl ClusterConfig {
 
     /// The cluster in the configuration to which these proofs lead, each from where the one before
     /// ended; those of configurations that have ended here are passed over. Whoever sent them need
-    /// not be trusted. Sizes, delays and the like stay those of the file; so do the addresses,
-    /// until a configuration says others.
+    /// not be trusted, but for those that administrators signed ([`Self::follow_shown`]). Sizes,
+    /// delays and the like stay those of the file; so do the addresses, until a configuration says
+    /// others.
     ///
     /// # Errors
     /// [`BadLink`] names the first that leads nowhere.
@@ -321,7 +322,8 @@ mod tests {
             proposed: Vec::new(),
         };
         let (new, signing) = (KeyPair::generate(), KeyPair::generate().public());
-        let card = Card::new(&new, signing, Incarnation(1), "10.0.0.9:7000");
+        let address = format!("10.0.1.{}:7000", config.configuration().next_member.0);
+        let card = Card::new(&new, signing, Incarnation(1), &address);
         let card = card.expect("an address");
         let leaves = [membership.members[1].id];
         let wanted = Alteration { joins: &[card], leaves: &leaves, ..Alteration::default() };
@@ -355,7 +357,7 @@ mod tests {
         let ids: Vec<_> = led.membership().members.iter().map(|it| it.id.0).collect();
         assert_eq!(ids, [0, 2, 3, 4]);
         let addresses: Vec<_> = led.replicas.iter().map(|it| it.address.as_str()).collect();
-        assert_eq!(addresses[3], "10.0.0.9:7000");
+        assert_eq!(addresses[3], "10.0.1.4:7000");
         assert_eq!(led.membership().base.slot, Slot(9));
 
         // Its places are others, and the first proof proves nothing of it.

@@ -66,7 +66,10 @@ impl<D: Disk> Machine<'_, D> {
         epoch: Epoch,
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
-        let (base, here) = (self.membership().base, self.engine.epoch);
+        let here = self.engine.epoch;
+        // A leaver never needs the state with which the epoch begins that has no place for it.
+        let part = if self.is_leaving() { self.executor.membership() } else { self.membership() };
+        let base = part.base;
         // One that leaves itself may have had a part in that epoch, and be waited for.
         let had_part = self.executor.membership().epoch >= epoch;
         let is_here = if self.is_leaving() { had_part } else { here == self.epoch() };

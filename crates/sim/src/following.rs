@@ -177,9 +177,8 @@ impl<'a> Following<'a> {
     }
 
     /// Follows proofs of how configurations ended. Gives a core for the group to which they lead;
-    /// none if they prove nothing new, or lead to the same replicas, which order by the same
-    /// protocol and with which the client shares the same keys. `next` is the lowest number that
-    /// the client has not given out.
+    /// none if they prove nothing new. `next` is the lowest number that the client has not given
+    /// out.
     pub fn follow(&mut self, links: &[Proof], next: u64) -> Option<Box<dyn ClientCore>> {
         let mut led = self.membership.clone();
         for link in links {
@@ -193,14 +192,7 @@ impl<'a> Following<'a> {
             }
             led = Arc::new(link.successor(&led));
         }
-        let ids = |it: &Membership| it.members.iter().map(|member| member.id).collect::<Vec<_>>();
-        let name = |it: &Membership| self.factories.of(it).rules.name;
-        let keys = |it: &Membership| -> Vec<_> {
-            it.members.iter().map(|member| member.signing).collect()
-        };
-        let is_other = ids(&led) != ids(&self.membership)
-            || name(&led) != name(&self.membership)
-            || self.crypto.shares_keys() && keys(&led) != keys(&self.membership);
+        let is_other = led.configuration != self.membership.configuration;
         self.membership = led;
         is_other.then(|| {
             let lowest = self.asked.keys().next().copied();

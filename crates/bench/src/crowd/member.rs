@@ -66,7 +66,8 @@ impl Member {
     ) -> Result<Self, ConnectError> {
         let ClientConfig { membership, addresses, keys, signer, core, .. } = config;
         let identity = Identity::new(*keys.channel_secret(), &membership.group_domain());
-        let replicas = addresses.into_iter().zip(membership.members.iter().map(|m| m.identity));
+        let members = membership.members.iter();
+        let replicas = addresses.into_iter().zip(members).map(|(at, it)| (at, it.id, it.identity));
         let links = Links::new(identity, Node::Client(keys.client_id()), first_token, replicas)?;
         Ok(Self {
             core,

@@ -4,7 +4,7 @@ use super::{StartError, resolve};
 use crate::config::{ClusterConfig, ReplicaEntry};
 use crate::protocols;
 use pentarchy_client::{Client, ClientConfig, Follows, NextGroup};
-use pentarchy_core::epochs::Proof;
+use pentarchy_core::epochs::{Proof, Witnesses};
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ClientCore;
@@ -85,10 +85,11 @@ fn config_of(
         mode,
         known: BTreeMap::new(),
         chain,
+        warned: None,
     };
     // Not above the first number that the client's host gives out, which is the same clock, later.
     let floor = pentarchy_io::clock::wall_micros();
-    let NextGroup { membership, addresses, signer, core, .. } = follower.group(floor)?;
+    let NextGroup { membership, addresses, signer, core } = follower.group(floor)?;
     let client = ClientConfig::new(membership, addresses, keys, core);
     let follows = can_change.then(|| -> Box<dyn Follows> { Box::new(follower) });
     Ok(ClientConfig { signer, follows, ..client })
@@ -104,6 +105,8 @@ struct ConfigFollower {
     known: BTreeMap<String, SocketAddr>,
     /// Where the client keeps how the group has changed.
     chain: Option<PathBuf>,
+    /// In which configuration it warned last that it cannot follow administrators.
+    warned: Option<u64>,
 }
 
 impl ConfigFollower {
@@ -122,7 +125,16 @@ impl ConfigFollower {
             Ok(found)
         };
         let addresses = config.replicas.iter().map(find).collect::<Result<_, StartError>>()?;
-        Ok(NextGroup { addresses, membership, signer, core, keeps_links: false })
+        Ok(NextGroup { addresses, membership, signer, core })
+    }
+
+    /// Whether administrators have signed one of these that is new to the client.
+    fn is_rescue(&self, links: &[Proof]) -> bool {
+        let known = self.config.number();
+        let is_new = |link: &Proof| link.next.as_ref().is_some_and(|next| next.number > known);
+        let by_administrators = |link: &Proof| is_new(link) && link.by != Witnesses::Members;
+        // Anybody can say that they have; only they can sign it.
+        links.iter().any(by_administrators) && self.config.follow(links).is_ok()
     }
 
     fn keep_chain(&self) {
@@ -150,15 +162,26 @@ impl Follows for ConfigFollower {
         if !links.iter().any(leads_on) {
             return None;
         }
-        let led = self.config.follow_shown(links).ok()?;
+        let led = match self.config.follow_shown(links) {
+            Ok(led) => led,
+            Err(error) if self.is_rescue(links) && self.warned.replace(known) != Some(known) => {
+                warn!(
+                    %error,
+                    "a replica shows that administrators had a lost group go on, which counts only \
+                     in a cluster.chain: if that is so, put theirs beside cluster.toml, and start \
+                     this process again"
+                );
+                return None;
+            }
+            Err(_) => return None,
+        };
         let before = std::mem::replace(&mut self.config, led);
         if before.admits(&self.keys) && !self.config.admits(&self.keys) {
             let client = hex::encode(self.keys.public());
             warn!(client, "the group admits this client no more, and answers it nothing");
         }
-        let keeps_links = are_where_they_were(&before, &self.config);
         let next = match self.group(floor) {
-            Ok(next) => Some(NextGroup { keeps_links, ..next }),
+            Ok(next) => Some(next),
             Err(error) => {
                 warn!(%error, "cannot follow the group yet; trying again");
                 self.config = before;
@@ -168,12 +191,6 @@ impl Follows for ConfigFollower {
         self.keep_chain();
         next
     }
-}
-
-/// Whether the replicas are the same, and at the same addresses.
-fn are_where_they_were(before: &ClusterConfig, after: &ClusterConfig) -> bool {
-    let at = |it: &ReplicaEntry| (it.key, it.address.clone());
-    before.replicas.iter().map(at).eq(after.replicas.iter().map(at))
 }
 
 fn signer(

@@ -144,7 +144,7 @@ pub struct Taken {
 }
 
 /// The file of the group's secret in a folder of keys.
-const GROUP_SECRET: &str = "group-secret";
+pub const GROUP_SECRET: &str = "group-secret";
 
 /// Reads a replica's secrets from its folder. Without a data folder this **uses up its device's
 /// identity**: when this replica is started from this folder again, it has forgotten what it

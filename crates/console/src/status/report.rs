@@ -5,6 +5,7 @@ use super::verdict::Verdict;
 use crate::folder::{Part, Running, identity};
 use pentarchy_core::configuration::Configuration;
 use pentarchy_core::membership::{Membership, PillarConfig};
+use pentarchy_core::quorum::Quorums;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -60,7 +61,8 @@ impl ClusterReport {
         let views = |replica: &ReplicaReport| -> Vec<u64> { replica.known.views().collect() };
         let first = replicas.first().map(views);
         let diverged = diverged(&replicas);
-        let verdict = Verdict::of(&replicas, f);
+        let needed = group.facts.quorum.size(Quorums { n: replicas.len(), f });
+        let verdict = Verdict::of(&replicas, f, needed);
         let level = replicas.iter().all(|replica| {
             !diverged
                 && verdict.suspected.is_empty()

@@ -44,9 +44,8 @@ pub struct Suspect {
 }
 
 impl Verdict {
-    /// From what replicas say of themselves and of each other.
-    pub fn of(replicas: &[ReplicaReport], f: usize) -> Self {
-        let needed = replicas.len().saturating_sub(f);
+    /// From what replicas say of themselves and of each other, of which `needed` order requests.
+    pub fn of(replicas: &[ReplicaReport], f: usize, needed: usize) -> Self {
         let view = common_view(replicas);
         let (mut perhaps_helping, mut helping, mut sound) = (0, 0, 0);
         let (mut asking, mut suspected) = (Vec::new(), Vec::new());
@@ -75,7 +74,10 @@ impl Verdict {
             true => (helping >= needed).then_some(true),
             false => Some(false),
         };
-        Self { serves, tolerates_more: sound.saturating_sub(needed), lost, asking, suspected }
+        // Others stand still only later, but whoever loses its memory then may be one too many.
+        let faulty = replicas.len() - sound;
+        let tolerates_more = sound.saturating_sub(needed).min(f.saturating_sub(faulty));
+        Self { serves, tolerates_more, lost, asking, suspected }
     }
 
     /// One line, with all that an operator asks first.
@@ -224,7 +226,7 @@ mod tests {
     }
 
     fn text(replicas: &[ReplicaReport], f: usize) -> String {
-        Verdict::of(replicas, f).text()
+        Verdict::of(replicas, f, replicas.len() - f).text()
     }
 
     #[test]
@@ -294,12 +296,12 @@ mod tests {
         };
         let one = [answer(0, ""), joins(1), answer(2, "")];
         assert!(text(&one, 1).starts_with("serves: yes; tolerates 0 more faults; suspected: none"));
-        let two = Verdict::of(&[answer(0, ""), joins(1), joins(2)], 1);
+        let two = Verdict::of(&[answer(0, ""), joins(1), joins(2)], 1, 2);
         assert!(two.lost && two.serves == Some(false));
         let said = "more than f replicas lost their memory (1, 2); this group cannot continue";
         assert!(two.text().ends_with(said), "{}", two.text());
         // A liar says that others ask.
         let liar = answer(0, r#","asking":[0,1,2],"lost":true"#);
-        assert!(!Verdict::of(&[liar, answer(1, ""), answer(2, "")], 1).lost);
+        assert!(!Verdict::of(&[liar, answer(1, ""), answer(2, "")], 1, 2).lost);
     }
 }

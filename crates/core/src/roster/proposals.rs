@@ -107,6 +107,8 @@ impl Proposals {
             return Err(refusal);
         }
         self.proposed.insert(*administrator, change.clone());
+        // What it took back before is not what it proposes now.
+        self.withdrawing.remove(administrator);
         let same = self.proposed.values().filter(|proposed| *proposed == change).count();
         let needed = if mutant!("roster.one-administrator-is-enough") {
             1

@@ -548,7 +548,10 @@ fn what_expired_or_was_withdrawn_is_void() {
     let proposes = |number| (administrator(number), Petition::Propose(Arc::new(change.clone())));
     other.slot(&[proposes(0), by(0), proposes(2)]);
     assert!(other.executor.pending_change().is_none());
-    assert_eq!(other.slot(&[proposes(1)]), [PENDING]);
+    let mut other = Group::of(&first());
+    other.slot(&[proposes(0), by(0), proposes(0), by(2)]);
+    assert_eq!(other.executor.withdrawn_changes(), 0, "one has changed its mind");
+    assert_eq!(other.slot(&[by(0), proposes(1)])[0], "withdrawn");
     group.pend(&Change { attempt: 1, ..change });
 }
 

@@ -292,6 +292,12 @@ fn a_member_that_joined_later_leads_on_who_does_not_know_it_yet_and_has_no_other
     assert_eq!(say(&mut sleeper, Message::Proofs(vec![proofs[0].clone()])), (None, vec![]));
     let few = link(&group(), links[0].next.as_deref().expect("a link"), &[1]);
     assert_eq!(say(&mut sleeper, Message::Proofs(vec![few])), (None, vec![]));
+    #[cfg(feature = "mutants")]
+    {
+        let says = || say(&mut sleeper, at(last.epoch, &last));
+        let bug = Some("epochs.newer-unheard");
+        assert_eq!(pentarchy_core::mutant::with(bug, says), (None, vec![]));
+    }
     let mut round = 1;
     while sleeper.membership().epoch < last.epoch {
         let before = sleeper.membership().clone();

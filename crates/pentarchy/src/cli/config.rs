@@ -103,6 +103,11 @@ fn known_to(data: &Path, config: &ClusterConfig) -> Outcome<ClusterConfig> {
     if !data.is_dir() {
         return Err(Failure::Usage(format!("there is no folder {}", data.display())));
     }
+    // Opening it would make what it lacks.
+    if !["protocol", "device"].iter().all(|name| data.join(name).exists()) {
+        let what = "is no data folder of a replica; that is mostly `data` in its folder of keys";
+        return Err(Failure::Usage(format!("{} {what}", data.display())));
+    }
     let known = DataFolder::open(data).and_then(|mut folder| folder.known(config));
     known.map_err(|error| Failure::Usage(error.to_string()))
 }

@@ -34,9 +34,9 @@ use std::sync::Arc;
     pentarchy config convert old --out new --state newest.backup\n\n\
     Before: stop the whole group by `pentarchy down` with the program that it ran. FOLDER is the\n\
     one that `up` made. Where each replica is on a host of its own, or where the group ended\n\
-    without a last checkpoint: stop all replicas, run `pentarchy snapshot save` for each with the\n\
-    program that it ran, and name with --state the file that it says to take. FOLDER then needs\n\
-    cluster.toml only.\n\n\
+    without a last checkpoint: start it with the program that it ran, run `pentarchy snapshot\n\
+    save` at one replica while clients are stopped, stop all replicas, and name that file with\n\
+    --state. FOLDER then needs cluster.toml only.\n\n\
     The new group has the same protocol, f, addresses and clients, keys of its own, and the\n\
     state, also which requests of which clients were executed. The old folder stays as it is.")]
 pub struct ConvertArgs {
@@ -136,8 +136,8 @@ fn last_of_all(from: &Path, old: &ClusterConfig) -> Outcome<Snapshot> {
 }
 
 /// How whoever has no folder of all replicas that ended together goes on.
-const SAVE: &str = "Run `pentarchy snapshot save` for each replica with the program that it ran, \
-    and name the state with --state";
+const SAVE: &str = "With the program that the group ran, start it without clients, run `pentarchy \
+    snapshot save` at one replica, stop the group, and name that file with --state";
 
 /// With what a replica's folder ends: slot and digest of a state.
 type End = (u64, [u8; 32]);

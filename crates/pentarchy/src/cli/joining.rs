@@ -12,7 +12,7 @@ use pentarchy::following::Follower;
 use pentarchy::generate::SIGNING_FOLDER;
 use pentarchy::joining::{Joining, Progress};
 use pentarchy::learning::{self, Learned, Learner};
-use pentarchy::node::StartError;
+use pentarchy::node::{GROUP_SECRET, StartError};
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
 use pentarchy_core::ids::ReplicaId;
@@ -57,8 +57,17 @@ pub fn as_which(
 fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outcome<Option<Which>> {
     let bad = |error: &dyn std::error::Error| Failure::Usage(error.to_string());
     let keys = KeyPair::load(&args.keys.join("key")).map_err(|error| bad(&error))?;
-    let signing = SigningKeys::open(&args.keys.join(SIGNING_FOLDER), keys.clone(), None);
-    let signing = signing.map_err(|error| bad(&error))?;
+    let open = |secret: Option<&Path>| {
+        SigningKeys::open(&args.keys.join(SIGNING_FOLDER), keys.clone(), secret)
+            .map_err(|error| bad(&error))
+    };
+    let signing = open(None)?;
+    if signing.lock().is_retired() {
+        // A crash may have come in the middle of it.
+        let secret = args.keys.join(GROUP_SECRET);
+        let finished = open(Some(&secret))?.lock().retire();
+        finished.map_err(|error| usage(StartError::Retiring(args.keys.clone(), error)))?;
+    }
     let (config, keeps_log) = known(args, config)?;
     if let Some(ReplicaId(id)) = config.membership().member(&keys.client_id()) {
         // If it has left, others may need what it alone has executed. It learns of that as a
@@ -78,11 +87,11 @@ fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outco
         ));
         return Ok(None);
     }
-    // What can go wrong later is tried before: the group counts on who says that it is ready.
-    let listener = Some(bind(address(args)?)?);
     if signing.lock().is_retired() {
         return Err(usage(StartError::Retired(args.keys.clone())));
     }
+    // What can go wrong later is tried before: the group counts on who says that it is ready.
+    let listener = Some(bind(address(args)?)?);
     let life = life(&args.keys).map_err(|error| bad(&error))?;
     let config = config.follow_file(&chain_file::beside(&args.config))?;
     // The learner puts what it fetches into that folder, so this process keeps it open.

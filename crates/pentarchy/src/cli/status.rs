@@ -5,8 +5,9 @@ use super::show;
 use pentarchy::config::ClusterConfig;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
+use pentarchy_console::status::report::ClusterReport;
 use pentarchy_console::status::{ask, cluster, connect, present};
-use pentarchy_core::configuration::Administrators;
+use pentarchy_core::configuration::{Access, Administrators};
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ pub fn run(args: &StatusArgs) -> Outcome {
             report.locate(running, &client.membership());
         }
         if !args.watch {
+            check_key(&config, args, &report)?;
             say(&if args.json { report.to_json_pretty() } else { show::table(&report) + &warning });
             return if report.level { Ok(()) } else { Err(Failure::NotWell) };
         }
@@ -37,6 +39,19 @@ pub fn run(args: &StatusArgs) -> Outcome {
         }
         std::thread::sleep(PERIOD);
     }
+}
+
+/// A group that lists its clients hangs up on others: that says nothing of how it is.
+fn check_key(config: &ClusterConfig, args: &StatusArgs, report: &ClusterReport) -> Outcome {
+    let is_closed = matches!(config.access, Access::Only(_)) && args.key.is_none();
+    if is_closed && report.replicas.iter().all(|replica| !replica.reachable) {
+        return Err(Failure::Usage(
+            "no replica answers, and this group answers listed clients only: name the key of one \
+             with --key"
+                .to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 /// What an operator should know of the group's administrators.

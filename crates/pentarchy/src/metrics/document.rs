@@ -17,7 +17,8 @@ in seconds, sizes in bytes. The bounds of histograms are powers of two.
 #[must_use]
 pub fn document() -> String {
     let mut page = HEAD.to_owned();
-    page.push_str("\n## Replicas\n\nEvery number carries the label `replica`.\n\n");
+    page.push_str("\n## Replicas\n\nEvery number carries the label `replica`, with the number of ");
+    page.push_str("the\nmember.\n\n");
     table(replica::METRICS, &mut page);
     page.push_str("\n## Gateways\n\n");
     table(gateway::METRICS, &mut page);

@@ -16,7 +16,8 @@ type ReplicaMetric = Metric<StatusReport>;
 /// Microseconds in a second: histograms count the former and metrics are in the latter.
 const MICROS: f64 = 1e6;
 
-/// Every metric of a replica. Each number also carries the label `replica`.
+/// Every metric of a replica. Each number also carries the label `replica`, with
+/// the number of the member.
 pub const METRICS: &[ReplicaMetric] = &[
     ReplicaMetric {
         name: "pentarchy_build_info",
@@ -630,7 +631,7 @@ const REPORT_LIMIT: Duration = Duration::from_secs(1);
 impl Source for Watch {
     fn metrics(&self) -> Option<String> {
         let report = self.ask(REPORT_LIMIT)?;
-        let labels = [("replica", report.replica.to_string())];
+        let labels = [("replica", report.member.to_string())];
         Some(super::render(METRICS, &*report, &labels))
     }
 

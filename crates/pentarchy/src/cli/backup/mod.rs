@@ -8,6 +8,7 @@ mod snapshot;
 mod state;
 
 pub use log::run as run_log;
+pub use save::utc;
 pub use snapshot::{load, run as run_snapshot};
 
 use state::newest;

@@ -52,9 +52,10 @@ impl Extent {
                  replicas vouch for it."
             }
             Self::Folder => {
-                "It has everything that this replica's folder proves to be decided. Other replicas \
-                 may have more: what was acknowledged last may be missing. Save at each of them, \
-                 and take the highest slot."
+                "It has everything that this replica's folder proves to be decided. That is mostly \
+                 less than was acknowledged, with some protocols nothing behind its last \
+                 checkpoint: if the group can run, start it, and save then. Otherwise save at each \
+                 replica, and take the highest slot."
             }
             Self::Speculated => {
                 "It has everything that this replica's folder proves to be decided, and after that \
@@ -89,6 +90,9 @@ pub fn run(args: &SaveArgs) -> Outcome {
     let SaveArgs { data, out, json, .. } = args;
     if out.exists() {
         return Err(Failure::Usage(format!("{} exists; name another file", out.display())));
+    }
+    if !data.is_dir() {
+        return Err(Failure::Usage(format!("there is no folder {}", data.display())));
     }
     let mut has = match configuration(args)? {
         _ if args.last_checkpoint => Extent::Checkpoint,

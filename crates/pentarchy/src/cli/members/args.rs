@@ -138,10 +138,11 @@ pub enum MembersCommand {
         pentarchy members rescue --sign cluster.rescue saved.backup --config cluster.toml \
         --admin-key b.key\n\n\
         For a group of which more than f members lost their memory, so that it never goes on by\n\
-        itself. Save what each survivor has, stop all of them, and take the file with the highest\n\
-        slot. The group loses what replicas acknowledged behind it. Prepare new keys for all\n\
-        machines, also for those that survived. The command refuses while a replica of the group\n\
-        runs. It cannot see whether stopped replicas could go on if you started them: look first.\n\
+        itself. Have each survivor save what it has while it runs (SIGUSR1), and take the file\n\
+        with the highest slot. The group loses what replicas acknowledged behind it. Prepare new\n\
+        keys for all machines, also for those that survived. The command refuses while a replica\n\
+        of the group runs. It cannot see whether stopped replicas could go on if you started\n\
+        them: look first.\n\
         Exit code 1 if a replica runs.")]
     Rescue(Rescuing),
     /// Take back whatever is proposed or pending
@@ -216,7 +217,7 @@ pub struct Proposing {
 #[derive(Args)]
 pub struct Altering {
     /// How many members may be faulty from then on; as many as before, if left out
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub f: Option<u16>,
     #[command(flatten)]
     pub proposing: Proposing,

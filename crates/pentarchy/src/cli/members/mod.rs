@@ -14,16 +14,18 @@ use pentarchy::administration::{
     is_made_by, refresh, relocate,
 };
 use pentarchy::config::{ClusterConfig, check_address};
-use pentarchy::generate::administrator_key_name;
+use pentarchy::generate::{NewMember, administrator_key_name};
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::progress::spinner;
 use pentarchy_console::say;
 use pentarchy_console::status::cluster;
 use pentarchy_core::change::{Change, Proposed, Shown, is_pending};
+use pentarchy_core::configuration::Access;
 use pentarchy_core::ids::MemberId;
 use pentarchy_core::limits::ADMINISTRATORS_MAX;
 use serde_json::json;
 use showing::{json_of, list, waits_for};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -53,6 +55,7 @@ pub fn run(args: &MembersArgs) -> Outcome {
             let mut joins =
                 cards.iter().map(|path| read_card(path)).collect::<Outcome<Vec<_>>>()?;
             if joins.is_empty() {
+                foresee(proposing, &Alteration { f: *f, ..Alteration::default() })?;
                 joins.push(machine::new(&proposing.asked)?);
             }
             alter_members(&Alteration { joins: &joins, f: *f, ..Alteration::default() }, proposing)
@@ -65,15 +68,7 @@ pub fn run(args: &MembersArgs) -> Outcome {
             )
         }
         MembersCommand::Replace { member, card, proposing } => {
-            let card = match card {
-                Some(path) => read_card(path)?,
-                None => machine::new(&proposing.asked)?,
-            };
-            let (joins, leaves) = ([card], [MemberId(*member)]);
-            alter_members(
-                &Alteration { joins: &joins, leaves: &leaves, ..Alteration::default() },
-                proposing,
-            )
+            replace(MemberId(*member), card.as_deref(), proposing)
         }
         MembersCommand::Refresh(proposing) => {
             propose(proposing, |shown, terms| Ok(refresh(shown, terms)))
@@ -82,7 +77,7 @@ pub fn run(args: &MembersArgs) -> Outcome {
             check_address(address).map_err(Failure::Usage)?;
             propose(proposing, |shown, terms| {
                 relocate(shown, MemberId(*member), address, terms)
-                    .ok_or_else(|| Failure::Usage(format!("the group has no member {member}")))
+                    .map_err(|error| Failure::Usage(error.to_string()))
             })
         }
         MembersCommand::Appoint { add, remove, agree, proposing } => {
@@ -94,17 +89,34 @@ pub fn run(args: &MembersArgs) -> Outcome {
         MembersCommand::Approve { change, asked } => {
             let administrators = administrators(asked)?;
             let shown = show(&administrators)?;
-            change_group(&administrators, chosen(&shown, change)?, asked)
+            change_group(administrators, &shown, chosen(&shown, change)?, asked)
         }
         MembersCommand::Rescue(rescuing) => rescue::run(rescuing),
-        MembersCommand::Withdraw(asked) => {
-            let administrators = administrators(asked)?;
-            let shown = show(&administrators)?;
-            let answer = each(&administrators, |it| it.withdraw(&shown, LIMIT))?;
-            say(&if asked.json { json!({ "answer": answer }).to_string() } else { answer });
-            Ok(())
-        }
+        MembersCommand::Withdraw(asked) => withdraw(asked),
     }
+}
+
+fn withdraw(asked: &Asked) -> Outcome {
+    let administrators = administrators(asked)?;
+    let shown = show(&administrators)?;
+    let administrators = present(administrators, &shown, asked)?;
+    let answer = each(&administrators, |it| it.withdraw(&shown, LIMIT))?;
+    say(&if asked.json { json!({ "answer": answer }).to_string() } else { answer });
+    Ok(())
+}
+
+/// A machine takes a member's place; with `up`, a new one if none is named.
+fn replace(member: MemberId, card: Option<&Path>, proposing: &Proposing) -> Outcome {
+    let leaves = [member];
+    let card = match card {
+        Some(path) => read_card(path)?,
+        None => {
+            foresee(proposing, &Alteration { leaves: &leaves, ..Alteration::default() })?;
+            machine::new(&proposing.asked)?
+        }
+    };
+    let wanted = Alteration { joins: &[card], leaves: &leaves, ..Alteration::default() };
+    alter_members(&wanted, proposing)
 }
 
 /// Runs `reconfigure`.
@@ -128,13 +140,58 @@ pub(super) fn propose(
     let administrators = administrators(asked)?;
     let shown = show(&administrators)?;
     let terms = Terms { expires: Duration::from_secs(60 * expires), counter: config.counter };
-    change_group(&administrators, change(&shown, &terms)?, asked)
+    let change = change(&shown, &terms)?;
+    change_group(administrators, &shown, change, asked)
 }
 
 fn alter_members(wanted: &Alteration<'_>, proposing: &Proposing) -> Outcome {
     propose(proposing, |shown, terms| {
         alter(shown, wanted, terms).map_err(|error| Failure::Usage(error.to_string()))
     })
+}
+
+/// Looks whether that can be altered and one more machine join, before one is started.
+fn foresee(proposing: &Proposing, wanted: &Alteration<'_>) -> Outcome {
+    let asked = &proposing.asked;
+    if asked.config.is_some() {
+        // Nobody starts one there.
+        return Ok(());
+    }
+    let unused = NewMember::generate("unused:1").expect("an address");
+    let (config, _) = cluster(None, &asked.data)?;
+    let administrators = administrators(asked)?;
+    let shown = show(&administrators)?;
+    present(administrators, &shown, asked)?;
+    if shown.pending.is_some() {
+        let what = "another change is pending; wait for it, or withdraw it";
+        return Err(Failure::Unwell(what.to_owned()));
+    }
+    let terms = Terms { counter: config.counter, ..Terms::new(Duration::from_secs(60)) };
+    let joins = [unused.card().clone()];
+    match alter(&shown, &Alteration { joins: &joins, ..*wanted }, &terms) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::Usage(error.to_string())),
+    }
+}
+
+/// Those that the group has. All that were named have to be: otherwise some would propose what
+/// others cannot. Of those whose keys are beside the configuration, some may have been replaced.
+fn present(
+    mut administrators: Vec<Administrator>,
+    shown: &Shown,
+    asked: &Asked,
+) -> Outcome<Vec<Administrator>> {
+    let known = &shown.configuration.administrators.keys;
+    if asked.admin_key.is_empty() {
+        administrators.retain(|it| known.contains(&it.key()));
+    }
+    match administrators.iter().find(|it| !known.contains(&it.key())) {
+        Some(unknown) => Err(Failure::Usage(format!(
+            "the key {} is no administrator's of the group",
+            hex::encode(unknown.key())
+        ))),
+        None => Ok(administrators),
+    }
 }
 
 /// The proposal whose digest begins like that. Whoever approves one says which: another
@@ -166,11 +223,23 @@ pub(super) fn administrators(asked: &Asked) -> Outcome<Vec<Administrator>> {
         };
         return Err(Failure::Usage(why.to_owned()));
     }
-    paths.iter().map(|path| connect(&config, path)).collect()
+    let administrators = paths.iter().map(|path| connect(&config, path));
+    let administrators = administrators.collect::<Outcome<Vec<_>>>()?;
+    let keys: BTreeSet<_> = administrators.iter().map(Administrator::key).collect();
+    if keys.len() < administrators.len() {
+        return Err(Failure::Usage("the same administrator's key was given twice".to_owned()));
+    }
+    Ok(administrators)
 }
 
 fn connect(config: &ClusterConfig, path: &Path) -> Outcome<Administrator> {
     let keys = KeyPair::load(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let is_client = matches!(&config.access, Access::Only(ids) if ids.contains(&keys.client_id()));
+    if is_client && !config.administrators.keys.contains(&keys.public()) {
+        // The replicas would serve this command from now on, and nobody else with the key.
+        let what = "is the key of a client or a gateway, not of an administrator";
+        return Err(Failure::Usage(format!("{} {what}", path.display())));
+    }
     Administrator::connect(config, keys).map_err(|error| Failure::Usage(error.to_string()))
 }
 
@@ -188,7 +257,9 @@ fn show_to(administrators: &[Administrator]) -> Result<Shown, AdministrationErro
 
 fn unwell(error: AdministrationError) -> Failure {
     match error {
-        AdministrationError::NoAdministrator(_) => Failure::Usage(error.to_string()),
+        AdministrationError::NoAdministrator(_) | AdministrationError::Unknown => {
+            Failure::Usage(error.to_string())
+        }
         _ => Failure::Unwell(error.to_string()),
     }
 }
@@ -217,9 +288,13 @@ fn each(
 }
 
 /// What a change comes to that removes all who asked for it.
-fn ended_for(error: &AdministrationError, number: u64) -> Outcome {
-    if matches!(error, AdministrationError::NoAdministrator(_)) {
-        say(&format!("configuration {number} has begun, without these administrators"));
+fn ended_for(error: &AdministrationError, was_pending: bool, number: u64, json: bool) -> Outcome {
+    let is_refused = |it: &AdministrationError| {
+        matches!(it, AdministrationError::NoAdministrator(_) | AdministrationError::Unknown)
+    };
+    if was_pending && is_refused(error) {
+        let text = format!("configuration {number} has begun, without these administrators");
+        say(&if json { json!({ "configuration": number }).to_string() } else { text });
         return Ok(());
     }
     Err(Failure::Unwell(format!(
@@ -229,19 +304,32 @@ fn ended_for(error: &AdministrationError, number: u64) -> Outcome {
 }
 
 /// Has administrators propose a change, and waits until the group has begun with it.
-fn change_group(administrators: &[Administrator], change: Change, asked: &Asked) -> Outcome {
+fn change_group(
+    administrators: Vec<Administrator>,
+    shown: &Shown,
+    change: Change,
+    asked: &Asked,
+) -> Outcome {
     let number = change.next.number;
-    let said = each(administrators, |administrator| administrator.propose(change.clone(), LIMIT))?;
+    let mut administrators = present(administrators, shown, asked)?;
+    let said = each(&administrators, |administrator| administrator.propose(change.clone(), LIMIT))?;
     let (begun, spinner) = (Instant::now(), spinner());
     let mut was_pending = is_pending(said.as_bytes());
+    let stays = administrators.iter().any(|it| it.stays(&change));
+    let mut is_fresh = false;
     loop {
-        let shown = match show_to(administrators) {
-            // The group refuses its former administrators.
-            Err(error) if was_pending && !administrators.iter().any(|it| it.stays(&change)) => {
-                return ended_for(&error, number);
+        let shown = match show_to(&administrators) {
+            // Another command may have used the key meanwhile.
+            Err(AdministrationError::Unknown) if !std::mem::replace(&mut is_fresh, true) => {
+                administrators.clear();
+                administrators = self::administrators(asked)?;
+                continue;
             }
+            // The group refuses its former administrators.
+            Err(error) if !stays => return ended_for(&error, was_pending, number, asked.json),
             shown => shown.map_err(unwell)?,
         };
+        is_fresh = false;
         if shown.configuration.number >= number {
             spinner.finish_and_clear();
             if shown.configuration.number == number && !is_made_by(&shown.configuration, &change) {
@@ -271,6 +359,11 @@ fn change_group(administrators: &[Administrator], change: Change, asked: &Asked)
         if begun.elapsed() > Duration::from_secs(asked.wait) {
             // The group goes on with it all the same.
             let what = if was_pending { "it is pending still" } else { "it is not pending yet" };
+            if asked.json {
+                let state = if was_pending { "pending" } else { "proposed" };
+                let change = hex::encode(change.digest().0);
+                say(&json!({ "state": state, "change": change, "number": number }).to_string());
+            }
             return Err(Failure::Unwell(format!("{what}: {state}")));
         }
         spinner.set_message(state);

@@ -7,7 +7,7 @@ use crate::cli::backup::load;
 use crate::cli::machines::read_card;
 use pentarchy::KeyPair;
 use pentarchy::chain_file;
-use pentarchy::config::ClusterConfig;
+use pentarchy::config::{ClusterConfig, Durability};
 use pentarchy::following::Follower;
 use pentarchy::rescue;
 use pentarchy_console::complain;
@@ -15,6 +15,7 @@ use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::progress::spinner;
 use pentarchy_console::say;
 use pentarchy_core::epochs::{Proof, Witnesses};
+use pentarchy_core::snapshot::Snapshot;
 use serde_json::json;
 use std::net::ToSocketAddrs as _;
 use std::path::{Path, PathBuf};
@@ -33,16 +34,23 @@ pub fn run(args: &Rescuing) -> Outcome {
     let keys = keys.collect::<Result<Vec<_>, _>>();
     let keys = keys.map_err(|error| Failure::Usage(error.to_string()))?;
     let usage = |error: rescue::CannotRescue| Failure::Usage(error.to_string());
-    let mut link = match &args.sign {
-        Some(path) => unfinished(path)?,
-        None => begin(args, &config)?,
+    let saved = args.state.as_deref().map(load).transpose()?.map(|backup| backup.snapshot);
+    let mut link = match (&args.sign, &saved) {
+        (Some(path), _) => unfinished(path)?,
+        (None, saved) => {
+            let state = saved.as_ref().expect("there is one unless there is something to sign");
+            begin(args, &config, state)?
+        }
     };
     rescue::check(&config, &link).map_err(usage)?;
-    if let (Some(state), true) = (&args.state, args.sign.is_some()) {
-        rescue::compare(&link, &load(state)?.snapshot).map_err(usage)?;
+    if let (Some(state), true) = (&saved, args.sign.is_some()) {
+        rescue::compare(&link, state).map_err(usage)?;
     }
     let Some(first) = keys.first() else {
-        say(&format!("{}\n\nNothing is signed: give --admin-key to sign this.", said(&link)));
+        say(&format!(
+            "{}\n\nNothing is signed: give --admin-key to sign this.",
+            said(&link, saved.as_ref())
+        ));
         return Ok(());
     };
     check_silence(&config, first)?;
@@ -61,17 +69,14 @@ pub fn run(args: &Rescuing) -> Outcome {
         led.write_chain(&path)?;
         path
     };
-    report(args, &link, (lacks, &written));
+    report(args, &config, (&link, saved.as_ref()), (lacks, &written));
     Ok(())
 }
 
 /// What the administrators are to sign.
-fn begin(args: &Rescuing, config: &ClusterConfig) -> Outcome<Proof> {
-    let state = args.state.as_ref().expect("it is there unless there is something to sign");
-    let backup = load(state)?;
+fn begin(args: &Rescuing, config: &ClusterConfig, state: &Snapshot) -> Outcome<Proof> {
     let cards = args.card.iter().map(|path| read_card(path)).collect::<Outcome<Vec<_>>>()?;
-    rescue::rescue(config, &backup.snapshot, &cards, args.f)
-        .map_err(|error| Failure::Usage(error.to_string()))
+    rescue::rescue(config, state, &cards, args.f).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// What another administrator has signed.
@@ -122,12 +127,16 @@ fn check_silence(config: &ClusterConfig, key: &KeyPair) -> Outcome {
 }
 
 /// How the group would go on, for who is to sign it.
-fn said(link: &Proof) -> String {
+fn said(link: &Proof, saved: Option<&Snapshot>) -> String {
     let next = link.next.as_ref().expect("administrators name one");
     let (slot, state) = (link.handover.base.slot.0, hex::encode(link.handover.base.state.0));
+    // The group's own digest names the configuration, too; `snapshot verify` tells this one.
+    let saved = saved.map_or_else(String::new, |saved| {
+        format!("saved state {} of slot {}\n", hex::encode(saved.digest.0), saved.slot.0)
+    });
     format!(
         "configuration {}, {} with f = {}, goes on from slot {slot}, with the state {state}\n\
-         digest {}\n\n{}\n\
+         {saved}digest {}\n\n{}\n\
          The group loses what replicas acknowledged behind that slot.",
         next.number,
         next.protocol,
@@ -137,7 +146,12 @@ fn said(link: &Proof) -> String {
     )
 }
 
-fn report(args: &Rescuing, link: &Proof, (lacks, written): (usize, &PathBuf)) {
+fn report(
+    args: &Rescuing,
+    old: &ClusterConfig,
+    (link, saved): (&Proof, Option<&Snapshot>),
+    (lacks, written): (usize, &PathBuf),
+) {
     let next = link.next.as_ref().expect("administrators name one");
     if args.json {
         let (slot, state) = (link.handover.base.slot.0, hex::encode(link.handover.base.state.0));
@@ -150,7 +164,9 @@ fn report(args: &Rescuing, link: &Proof, (lacks, written): (usize, &PathBuf)) {
         return;
     }
     let (config, written) = (args.config.display(), written.display());
-    let head = said(link) + "\n";
+    let head = said(link, saved) + "\n";
+    // Only so does a machine begin with what is in its folder.
+    let durability = if old.durability == Durability::Sync { "" } else { " --durability sync" };
     say(&if lacks > 0 {
         format!(
             "{head}\nwrote {written}: signatures that it lacks: {lacks}. Bring it to other \
@@ -163,7 +179,7 @@ fn report(args: &Rescuing, link: &Proof, (lacks, written): (usize, &PathBuf)) {
             "{head}\nwrote {written}. Copy it with {config} and the saved state to each of these \
              machines, and run there, with the folder of the keys for which its card was made:\n  \
              pentarchy snapshot restore STATE --config {config} --keys KEYS\n  \
-             pentarchy replica --join --config {config} --keys KEYS\n\
+             pentarchy replica --join --config {config} --keys KEYS{durability}\n\
              Then copy {written} beside the {config} of each client and gateway, and start these \
              again."
         )

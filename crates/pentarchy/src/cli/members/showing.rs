@@ -1,10 +1,11 @@
 //! What the group says of itself and of changes, for people and for programs.
 
 use super::DIGITS;
+use crate::cli::backup::utc;
 use pentarchy::administration::differences;
 use pentarchy_core::change::{Awaiting, Change, Shown};
 use pentarchy_core::configuration::{Access, Configuration, MemberEntry, RequestMeans};
-use pentarchy_core::ids::MemberId;
+use pentarchy_core::ids::{ClientId, MemberId};
 use serde_json::json;
 
 /// How many members are ready for a change, and which are missing.
@@ -57,19 +58,24 @@ pub fn list(shown: &Shown) -> String {
     };
     if let Some(pending) = &shown.pending {
         text += &format!(
-            "\n\nconfiguration {} is pending; {}: {}",
+            "\n\nconfiguration {} is pending; {}: {}\n  void at {}",
             configuration.number + 1,
             waits_for(pending),
-            what_is_new(configuration, &pending.change)
+            what_is_new(configuration, &pending.change),
+            utc(pending.change.expires)
         );
     }
     for proposed in &shown.proposed {
         let (by, needed) = (proposed.by.len(), administrators.threshold);
         text += &format!(
-            "\n\n{by} of {needed} administrators propose {}: {}",
+            "\n\n{by} of {needed} administrators propose {}: {}\n  void at {}",
             &hex::encode(proposed.change.digest().0)[..DIGITS],
-            what_is_new(configuration, &proposed.change)
+            what_is_new(configuration, &proposed.change),
+            utc(proposed.change.expires)
         );
+        for ClientId(key) in &proposed.by {
+            text += &format!("\n  administrator {} proposes it", hex::encode(key));
+        }
     }
     text
 }
@@ -156,6 +162,7 @@ pub fn json_of(shown: &Shown) -> String {
         |it: &Configuration| -> Vec<_> { it.administrators.keys.iter().map(hex::encode).collect() };
     let pending = shown.pending.as_ref().map(|pending| {
         json!({
+            "change": hex::encode(pending.change.digest().0),
             "expires_ms": pending.change.expires.0,
             "protocol": pending.change.next.protocol,
             "f": pending.change.next.f,
@@ -169,6 +176,7 @@ pub fn json_of(shown: &Shown) -> String {
     let proposed = shown.proposed.iter().map(|proposed| {
         json!({
             "change": hex::encode(proposed.change.digest().0),
+            "expires_ms": proposed.change.expires.0,
             "differs_in": differences(&shown.configuration, &proposed.change),
             "protocol": proposed.change.next.protocol,
             "f": proposed.change.next.f,
