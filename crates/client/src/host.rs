@@ -348,7 +348,7 @@ impl Host {
                         );
                         self.convincing.begin(next.membership.clone());
                         self.inbox.follow(next.membership);
-                        // What it was told so far counts in the configuration that has ended.
+                        // Replies so far count only in the configuration that has ended.
                         self.desk.begin(next.core, next.signer);
                     }
                     Some(next) => {

@@ -36,7 +36,7 @@ const LIMITS: ConnectionLimits =
 /// One replica.
 struct Link {
     address: SocketAddr,
-    /// Who is there, by the number that operators know.
+    /// The number of the member at this address, by which operators know the member.
     member: u32,
     key: [u8; 32],
     state: State,

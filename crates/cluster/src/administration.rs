@@ -6,7 +6,9 @@ use crate::config::{ClusterConfig, CounterPlace};
 use crate::node::{self, StartError};
 use crate::protocols;
 use pentarchy_client::{Client, RequestError};
-use pentarchy_core::change::{Change, Petition, Proposed, Shown, Withdrawal, is_accepted};
+use pentarchy_core::change::{
+    ANOTHER_PENDING, Change, Petition, Proposed, REPEATED, Shown, Withdrawal, is_accepted,
+};
 use pentarchy_core::configuration::{
     Access, Administrators, BadConfiguration, Configuration, MemberEntry, RequestMeans,
 };
@@ -123,7 +125,7 @@ impl Administrator {
                     return Ok("proposed".to_owned());
                 }
                 let why = match is_another {
-                    true => "another change is pending; wait for it, or withdraw it",
+                    true => ANOTHER_PENDING,
                     false => "it came to nothing; see pentarchy members list",
                 };
                 Err(AdministrationError::Refused(why.to_owned()))
@@ -144,9 +146,7 @@ impl Administrator {
                 let is_over = now.withdrawn > attempt || now.configuration.digest() != expects;
                 match is_over {
                     true => Ok("withdrawn".to_owned()),
-                    false => Err(AdministrationError::Refused(
-                        "you have said so before; others have not yet".to_owned(),
-                    )),
+                    false => Err(AdministrationError::Refused(REPEATED.to_owned())),
                 }
             }
             said => said,
@@ -286,7 +286,7 @@ pub enum CannotAlter {
     /// Two members would be at one address.
     #[error("member {member} is at {address} already; `members move` has a member be elsewhere")]
     Address {
-        /// Who is there.
+        /// The member that has the address.
         member: u32,
         /// Where.
         address: String,

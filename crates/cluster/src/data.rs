@@ -159,6 +159,12 @@ pub struct DataFolder {
 }
 
 impl DataFolder {
+    /// Whether a replica has kept what it said in this folder. Makes nothing there.
+    #[must_use]
+    pub fn is_used(path: &Path) -> bool {
+        [PROTOCOL, DEVICE].iter().all(|name| path.join(name).exists())
+    }
+
     /// Opens a folder for this process alone, and makes it if it does not exist.
     ///
     /// # Errors

@@ -362,6 +362,12 @@ pub fn is_accepted(answer: &[u8]) -> bool {
     Answer::ALL.iter().any(|accepted| accepted.text().as_bytes() == answer)
 }
 
+/// Why a group refuses a proposal while a change is pending.
+pub const ANOTHER_PENDING: &str = "another change is pending; wait for it, or withdraw it";
+
+/// Why a group refuses what the same administrator has proposed or withdrawn before.
+pub const REPEATED: &str = "you have said so before; others have not yet";
+
 /// Whether a group that answers this to a proposal waits for members to be ready for it.
 #[must_use]
 pub fn is_pending(answer: &[u8]) -> bool {

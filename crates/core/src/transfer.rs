@@ -150,8 +150,9 @@ struct Goal {
     /// then this one is not, as those may be slow, and are to have their time at least every second
     /// time.
     is_patient: bool,
-    /// Whether that is so of this one, and all members are asked since then; until something comes.
-    is_widened: bool,
+    /// Whether all sources of this one had it no more or were silent, so that the replica asks all
+    /// members; until something comes.
+    was_deserted: bool,
     /// When it is given up, or asked of every member, unless something comes; set at the end of the
     /// round in which it was wanted, or something came.
     stalls: Option<Millis>,
@@ -281,7 +282,7 @@ impl Transfer {
     /// Fetches this, and nothing else any more.
     fn begin(&mut self, wish: Wish) {
         self.forgive();
-        let is_deserted = |goal: &Goal| goal.is_deserted() || goal.is_widened;
+        let is_deserted = |goal: &Goal| goal.is_deserted() || goal.was_deserted;
         let is_patient = self.goal.as_ref().is_some_and(is_deserted);
         self.give_up();
         let scraps = self.scraps.take().map(|(scraps, _)| scraps).unwrap_or_default();
@@ -310,7 +311,7 @@ impl Transfer {
             Some(next) => self.begin(next),
             None if mutant!("transfer.asks-vouchers-only") => {}
             None => {
-                goal.is_widened |= goal.is_deserted();
+                goal.was_deserted |= goal.is_deserted();
                 goal.sources.extend(&self.others);
                 goal.stalls = Some(self.now);
             }
@@ -495,7 +496,7 @@ impl Transfer {
         } else if good {
             goal.gone.remove(&source);
             goal.silent.remove(&source);
-            (goal.stalls, goal.is_widened) = (None, false);
+            (goal.stalls, goal.was_deserted) = (None, false);
             // What it was asked besides is on its way behind this.
             for ask in goal.asked.iter_mut().filter(|ask| ask.to == source) {
                 ask.deadline = None;
@@ -574,7 +575,7 @@ impl Goal {
             gone: BTreeSet::new(),
             silent: BTreeSet::new(),
             is_patient: false,
-            is_widened: false,
+            was_deserted: false,
             stalls: None,
             drops: None,
             full: BTreeSet::new(),
@@ -605,7 +606,7 @@ impl Goal {
     /// Whether at most half of its sources still have it, as they say: no correct one need be among
     /// them, and faulty ones could give it piece by piece for ever.
     fn is_rare(&self) -> bool {
-        // Who has it no more need be no source any more.
+        // A member that has the state no more may have ceased to be a source.
         let have = self.sources.difference(&self.gone).count();
         2 * have <= self.sources.len()
     }

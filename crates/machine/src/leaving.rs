@@ -66,16 +66,14 @@ impl<D: Disk> Machine<'_, D> {
         epoch: Epoch,
         driver: &mut impl Driver,
     ) -> Result<(), Halt> {
+        // Another leaver waits for this one, too, if this one had a part in that epoch.
         let here = self.engine.epoch;
-        // A leaver never needs the state with which the epoch begins that has no place for it.
         let part = if self.is_leaving() { self.executor.membership() } else { self.membership() };
-        let base = part.base;
-        // One that leaves itself may have had a part in that epoch, and be waited for.
-        let had_part = self.executor.membership().epoch >= epoch;
-        let is_here = if self.is_leaving() { had_part } else { here == self.epoch() };
-        if here < epoch || !is_here {
+        let is_between = !self.is_leaving() && here != part.epoch;
+        if part.epoch < epoch || is_between {
             return Ok(());
         }
+        let base = part.base;
         let saved = self.store.as_ref().map(|store| store.backing().newest());
         let is_kept = saved.is_none_or(|saved| saved.unwrap_or_default() >= base.slot);
         // If power failed before, the leaver would have to vote again on how its epoch ended.

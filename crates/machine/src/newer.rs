@@ -11,7 +11,7 @@ use bytes::Bytes;
 use pentarchy_core::epochs::Message;
 use pentarchy_core::wire::{Wire as _, Writer};
 
-/// What comes of a message of somebody who says to be a newer member.
+/// What a replica does after a message of somebody who claims to be a newer member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Newer {
     /// Nothing.

@@ -100,7 +100,7 @@ impl Reader {
                 }
                 Some(Sender::Newer(_)) => {
                     for bytes in messages.drain(..) {
-                        // What it said before may have ended the connection.
+                        // An earlier message may have had the replica close the connection.
                         if !driver.network.is_newer(token) {
                             break;
                         }

@@ -6,7 +6,7 @@ use crate::crypto::{Crypto, Keys};
 use crate::devices::SimDevices;
 use crate::key_ring::{KeyRing, SharedKeyRing};
 use crate::observation::Observation;
-use crate::packet::{Address, Packet, member_at, member_of, place_of};
+use crate::packet::{Address, Packet, joins_later, member_at, member_of, place_of};
 use crate::service::Journal;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Verifier as _;
@@ -559,7 +559,7 @@ impl<'f> ReplicaNode<'f> {
     }
 
     fn on_peer(&mut self, peer: ReplicaId, packet: &Packet, bytes: Bytes, out: &mut Vec<Act>) {
-        if self.is_newer(peer) {
+        if joins_later(&self.watch.membership, peer) {
             return self.on_newer(peer, &bytes, out);
         }
         self.overhear_packet(peer, packet);
@@ -575,13 +575,7 @@ impl<'f> ReplicaNode<'f> {
         });
     }
 
-    /// Whether a member joined after the configuration in which this replica is.
-    fn is_newer(&self, peer: ReplicaId) -> bool {
-        let stated = self.watch.membership.stated.as_ref();
-        stated.is_some_and(|stated| member_at(peer) >= stated.next_member)
-    }
-
-    /// A newer member spoke: it is answered over the channel that it opened.
+    /// A newer member spoke. This replica answers it over the channel that it opened.
     fn on_newer(&mut self, peer: ReplicaId, bytes: &Bytes, out: &mut Vec<Act>) {
         self.drive(out, |machine, driver| {
             if let Newer::Answer(answer) = machine.on_newer(bytes, driver) {

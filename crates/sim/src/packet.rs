@@ -43,6 +43,13 @@ pub fn place_of(membership: &Membership, replica: ReplicaId) -> Option<ReplicaId
     Some(ReplicaId(member.id.0 as u16))
 }
 
+/// Whether the member at this place can only have joined after this configuration.
+#[must_use]
+pub fn joins_later(membership: &Membership, place: ReplicaId) -> bool {
+    let stated = membership.stated.as_ref();
+    stated.is_some_and(|stated| member_at(place) >= stated.next_member)
+}
+
 /// What goes over a channel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Packet {

@@ -4,7 +4,7 @@ use super::{StartError, resolve};
 use crate::config::{ClusterConfig, ReplicaEntry};
 use crate::protocols;
 use pentarchy_client::{Client, ClientConfig, Follows, NextGroup};
-use pentarchy_core::epochs::{Proof, Witnesses};
+use pentarchy_core::epochs::Proof;
 use pentarchy_core::ids::ClientId;
 use pentarchy_core::membership::Membership;
 use pentarchy_core::ports::client::ClientCore;
@@ -128,13 +128,23 @@ impl ConfigFollower {
         Ok(NextGroup { addresses, membership, signer, core })
     }
 
-    /// Whether administrators have signed one of these that is new to the client.
-    fn is_rescue(&self, links: &[Proof]) -> bool {
+    /// Warns once in each configuration of what administrators have signed and a replica shows.
+    fn warn_of_rescue(&mut self, links: &[Proof]) {
         let known = self.config.number();
-        let is_new = |link: &Proof| link.next.as_ref().is_some_and(|next| next.number > known);
-        let by_administrators = |link: &Proof| is_new(link) && link.by != Witnesses::Members;
-        // Anybody can say that they have; only they can sign it.
-        links.iter().any(by_administrators) && self.config.follow(links).is_ok()
+        // Anybody can say that administrators have; only they can sign it.
+        if self.warned == Some(known)
+            || self.config.rescue_in(links).is_none()
+            || self.config.follow(links).is_err()
+        {
+            return;
+        }
+        self.warned = Some(known);
+        warn!(
+            configuration = known,
+            "a replica shows that administrators had a lost group go on, which counts only in a \
+             cluster.chain: if that is so, put theirs beside cluster.toml, and start this process \
+             again"
+        );
     }
 
     fn keep_chain(&self) {
@@ -162,18 +172,9 @@ impl Follows for ConfigFollower {
         if !links.iter().any(leads_on) {
             return None;
         }
-        let led = match self.config.follow_shown(links) {
-            Ok(led) => led,
-            Err(error) if self.is_rescue(links) && self.warned.replace(known) != Some(known) => {
-                warn!(
-                    %error,
-                    "a replica shows that administrators had a lost group go on, which counts only \
-                     in a cluster.chain: if that is so, put theirs beside cluster.toml, and start \
-                     this process again"
-                );
-                return None;
-            }
-            Err(_) => return None,
+        let Ok(led) = self.config.follow_shown(links) else {
+            self.warn_of_rescue(links);
+            return None;
         };
         let before = std::mem::replace(&mut self.config, led);
         if before.admits(&self.keys) && !self.config.admits(&self.keys) {

@@ -22,7 +22,7 @@ use pentarchy_core::snapshot::Snapshot;
 use pentarchy_crypto::keys::KeyPair;
 use pentarchy_crypto::request_auth::{BadMemberKey, BadSessionKey, ClientSigner};
 use pentarchy_crypto::secret_file::SecretFileError;
-use pentarchy_crypto::signing_keys::SigningKeys;
+use pentarchy_crypto::signing_keys::{SharedSigningKeys, SigningKeys};
 use pentarchy_crypto::verifier::BadVerifier;
 use pentarchy_protocols::Descriptor;
 use pentarchy_replica::{HostLimits, Listen, Replica, ReplicaConfig, States, Storage};
@@ -144,7 +144,27 @@ pub struct Taken {
 }
 
 /// The file of the group's secret in a folder of keys.
-pub const GROUP_SECRET: &str = "group-secret";
+const GROUP_SECRET: &str = "group-secret";
+
+/// Opens the keys by which a member signs, in its folder. If the member has left, erases those that
+/// it could not erase then, as when it crashed.
+///
+/// # Errors
+/// [`StartError`]
+pub fn signing_keys(
+    config: &ClusterConfig,
+    key: &KeyPair,
+    folder: &Path,
+) -> Result<SharedSigningKeys, StartError> {
+    let secret = folder.join(GROUP_SECRET);
+    let readable = (config.counter == CounterPlace::InProcess).then_some(&*secret);
+    let signing = SigningKeys::open(&folder.join(SIGNING_FOLDER), key.clone(), readable)?;
+    if signing.lock().is_retired() {
+        let retired = signing.lock().retire();
+        retired.map_err(|error| StartError::Retiring(folder.to_owned(), error))?;
+    }
+    Ok(signing)
+}
 
 /// Reads a replica's secrets from its folder. Without a data folder this **uses up its device's
 /// identity**: when this replica is started from this folder again, it has forgotten what it
@@ -176,11 +196,8 @@ pub fn take_secrets(
         return Err(pentarchy_replica::StartError::WrongKey(ReplicaId(id)).into());
     }
     let secret = folder.join(GROUP_SECRET);
-    let readable = (config.counter == CounterPlace::InProcess).then_some(&*secret);
-    let signing = SigningKeys::open(&folder.join(SIGNING_FOLDER), key.clone(), readable)?;
+    let signing = signing_keys(config, &key, folder)?;
     if signing.lock().is_retired() {
-        // A crash may have come in the middle of it.
-        signing.lock().retire().map_err(|error| StartError::Retiring(folder.to_owned(), error))?;
         return Err(StartError::Retired(folder.to_owned()));
     }
     // For its check of every member's key: what follows uses the identity up.

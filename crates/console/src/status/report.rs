@@ -1,11 +1,10 @@
 //! What is known of a cluster: each replica's own words, and what follows from them together.
 
 pub use super::replica_report::{Disk, Fill, Known, Pillar, ReplicaReport, vouched};
-use super::verdict::Verdict;
+use super::verdict::{Verdict, ordering};
 use crate::folder::{Part, Running, identity};
 use pentarchy_core::configuration::Configuration;
 use pentarchy_core::membership::{Membership, PillarConfig};
-use pentarchy_core::quorum::Quorums;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -61,8 +60,7 @@ impl ClusterReport {
         let views = |replica: &ReplicaReport| -> Vec<u64> { replica.known.views().collect() };
         let first = replicas.first().map(views);
         let diverged = diverged(&replicas);
-        let needed = group.facts.quorum.size(Quorums { n: replicas.len(), f });
-        let verdict = Verdict::of(&replicas, f, needed);
+        let verdict = Verdict::of(&replicas, f, ordering(group));
         let level = replicas.iter().all(|replica| {
             !diverged
                 && verdict.suspected.is_empty()

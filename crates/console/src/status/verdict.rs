@@ -2,6 +2,8 @@
 //! which replica is to be suspected.
 
 use super::replica_report::{Known, ReplicaReport, vouched};
+use pentarchy_core::configuration::Configuration;
+use pentarchy_core::quorum::Quorums;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -43,6 +45,13 @@ pub struct Suspect {
     pub why: Vec<String>,
 }
 
+/// How many members of a group it takes to order requests.
+#[must_use]
+pub fn ordering(group: &Configuration) -> usize {
+    let members = Quorums { n: group.members.len(), f: group.f.into() };
+    group.facts.quorum.size(members)
+}
+
 impl Verdict {
     /// From what replicas say of themselves and of each other, of which `needed` order requests.
     pub fn of(replicas: &[ReplicaReport], f: usize, needed: usize) -> Self {
@@ -74,7 +83,7 @@ impl Verdict {
             true => (helping >= needed).then_some(true),
             false => Some(false),
         };
-        // Others stand still only later, but whoever loses its memory then may be one too many.
+        // A larger group may order on with fewer, but is lost if more than f lose their memory.
         let faulty = replicas.len() - sound;
         let tolerates_more = sound.saturating_sub(needed).min(f.saturating_sub(faulty));
         Self { serves, tolerates_more, lost, asking, suspected }

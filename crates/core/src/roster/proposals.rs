@@ -107,7 +107,7 @@ impl Proposals {
             return Err(refusal);
         }
         self.proposed.insert(*administrator, change.clone());
-        // What it took back before is not what it proposes now.
+        // The administrator took back an earlier proposal, and not this one.
         self.withdrawing.remove(administrator);
         let same = self.proposed.values().filter(|proposed| *proposed == change).count();
         let needed = if mutant!("roster.one-administrator-is-enough") {

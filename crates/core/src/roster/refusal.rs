@@ -1,5 +1,6 @@
 //! Why the group does not do what it is asked to do about itself.
 
+use crate::change::{ANOTHER_PENDING, REPEATED};
 use crate::configuration::BadConfiguration;
 use core::fmt;
 
@@ -52,7 +53,7 @@ impl fmt::Display for Refusal {
                 "it was made for another configuration than the present one, or was withdrawn; \
                  make it anew"
             }
-            Self::AnotherPending => "another change is pending; wait for it, or withdraw it",
+            Self::AnotherPending => ANOTHER_PENDING,
             Self::Expired => "it has expired; make it anew",
             Self::TooFarAhead => "a change can be pending for at most a day; make it anew",
             Self::NotNext => "it is not the next configuration of this group; make it anew",
@@ -79,7 +80,7 @@ impl fmt::Display for Refusal {
             }
             Self::Needed => "a member that has to be ready is not in the next configuration",
             Self::Full => "the group has had as many configurations as replicas keep",
-            Self::Repeated => "you have said so before; others have not yet",
+            Self::Repeated => REPEATED,
             Self::NothingPending => "no such change is pending",
             Self::NotInvited => "only members of the pending configuration can be ready for it",
             Self::NotAttested => "a device with a key of its own has to be attested",

@@ -100,11 +100,8 @@ fn export(path: &Path, key: Option<&Path>, data: Option<&Path>) -> Outcome {
 
 /// The group as a stopped replica knows it.
 fn known_to(data: &Path, config: &ClusterConfig) -> Outcome<ClusterConfig> {
-    if !data.is_dir() {
-        return Err(Failure::Usage(format!("there is no folder {}", data.display())));
-    }
     // Opening it would make what it lacks.
-    if !["protocol", "device"].iter().all(|name| data.join(name).exists()) {
+    if !DataFolder::is_used(data) {
         let what = "is no data folder of a replica; that is mostly `data` in its folder of keys";
         return Err(Failure::Usage(format!("{} {what}", data.display())));
     }

@@ -9,16 +9,14 @@ use pentarchy::chain_file;
 use pentarchy::config::ClusterConfig;
 use pentarchy::data::DataFolder;
 use pentarchy::following::Follower;
-use pentarchy::generate::SIGNING_FOLDER;
 use pentarchy::joining::{Joining, Progress};
 use pentarchy::learning::{self, Learned, Learner};
-use pentarchy::node::{GROUP_SECRET, StartError};
+use pentarchy::node::{StartError, signing_keys};
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
 use pentarchy_core::ids::ReplicaId;
 use pentarchy_core::membership::Life;
 use pentarchy_crypto::secret_file::SecretFileError;
-use pentarchy_crypto::signing_keys::SigningKeys;
 use pentarchy_trusted::DeviceIdentity;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::path::Path;
@@ -57,21 +55,11 @@ pub fn as_which(
 fn join(args: &ReplicaArgs, config: ClusterConfig, stop: &Receiver<()>) -> Outcome<Option<Which>> {
     let bad = |error: &dyn std::error::Error| Failure::Usage(error.to_string());
     let keys = KeyPair::load(&args.keys.join("key")).map_err(|error| bad(&error))?;
-    let open = |secret: Option<&Path>| {
-        SigningKeys::open(&args.keys.join(SIGNING_FOLDER), keys.clone(), secret)
-            .map_err(|error| bad(&error))
-    };
-    let signing = open(None)?;
-    if signing.lock().is_retired() {
-        // A crash may have come in the middle of it.
-        let secret = args.keys.join(GROUP_SECRET);
-        let finished = open(Some(&secret))?.lock().retire();
-        finished.map_err(|error| usage(StartError::Retiring(args.keys.clone(), error)))?;
-    }
+    let signing = signing_keys(&config, &keys, &args.keys).map_err(usage)?;
     let (config, keeps_log) = known(args, config)?;
     if let Some(ReplicaId(id)) = config.membership().member(&keys.client_id()) {
-        // If it has left, others may need what it alone has executed. It learns of that as a
-        // replica, gives them the state, and ends.
+        // If the member has left, others may need what it alone has executed. The replica learns
+        // that it has left, gives them the state, and ends.
         if keeps_log && !signing.lock().is_retired() {
             return Ok(Some(Which { config, id, listener: None, data: None, learned: None }));
         }

@@ -16,11 +16,11 @@ use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::folder::{self, Held, Part, Running, Stopped};
 use pentarchy_console::options::{GroupArgs, lane_options};
 use pentarchy_console::patient::fault_file;
+use pentarchy_console::status::verdict::ordering;
 use pentarchy_console::stop::wait_for_end_of_leash;
 use pentarchy_console::supervisor::{Death, Supervisor, take_ports};
 use pentarchy_console::table;
 use pentarchy_console::{complain, say};
-use pentarchy_core::quorum::Quorums;
 use pentarchy_io::ports::Taken;
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -218,12 +218,6 @@ fn come_to_checkpoint(args: &UpArgs, supervisor: &mut Supervisor) -> Option<Outc
     Some(settled)
 }
 
-/// How many replicas it takes to order requests.
-fn ordering(config: &ClusterConfig) -> usize {
-    let group = Quorums { n: config.replicas.len(), f: config.f };
-    config.configuration().facts.quorum.size(group)
-}
-
 /// Says so if so few replicas are left that nothing is ordered.
 fn too_few(config: &ClusterConfig, supervisor: &mut Supervisor) -> Option<Failure> {
     supervisor.deaths();
@@ -231,7 +225,7 @@ fn too_few(config: &ClusterConfig, supervisor: &mut Supervisor) -> Option<Failur
     let members = supervisor.parts().filter(|part| is_member(config, part));
     let running = members.filter(|part| supervisor.is_alive(part.pid)).count();
     let what = format!("{running} of {n} replicas ran, too few to order anything");
-    (running < ordering(config)).then_some(Failure::Unwell(what))
+    (running < ordering(&config.configuration())).then_some(Failure::Unwell(what))
 }
 
 /// What is left for `down` to say, once the replicas of a group have stopped.
@@ -504,7 +498,7 @@ fn consequence(args: &UpArgs, supervisor: &Supervisor, running: &Running) -> Str
     let Ok(config) = machines::present(&args.data) else { return "see its log".to_owned() };
     let members = running.replicas.iter().filter(|part| is_member(&config, part));
     let (n, left) = (config.replicas.len(), members.filter(|part| alive(part)).count());
-    if left < ordering(&config) {
+    if left < ordering(&config.configuration()) {
         format!("{left} of {n} replicas are left, too few to answer")
     } else {
         format!("{left} of {n} replicas still run")

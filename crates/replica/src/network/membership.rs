@@ -265,8 +265,8 @@ mod tests {
         assert!(!mine.is_convinced_by(one));
     }
 
-    /// A member that joined later than this replica knows may have to lead it on. Until then it is
-    /// a stranger, who has nothing but its time to speak.
+    /// A member that joined later than this replica knows may have to lead the replica on. The
+    /// replica answers it, and closes the connection after a while as it does with any stranger's.
     #[test]
     fn who_may_have_joined_later_is_heard_as_a_stranger_and_answered() {
         let (group, listener) = Group::new();

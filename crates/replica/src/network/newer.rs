@@ -1,6 +1,6 @@
-//! Connections of those who may have joined after the configuration in which this replica is (see
-//! [`pentarchy_machine::Newer`]). They stay strangers, who make room for others, and whose time
-//! ends.
+//! Connections whose other end claims to be a member that joined after the configuration in which
+//! this replica is (see [`pentarchy_machine::Newer`]). The replica counts them among the strangers:
+//! it closes them when others need the room, and after a while.
 
 use super::{Network, Sender};
 use crate::fault::Fault;
@@ -22,13 +22,17 @@ impl Network {
         if !self.credentials.may_be_newer(id) {
             return None;
         }
-        let newer: Vec<usize> = self.strangers.tokens().filter(|it| self.is_newer(*it)).collect();
+        let newer = self.newer();
         if newer.len() >= NEWER_MAX {
             let least = self.strangers.least_welcome_of(|it| newer.contains(&it))?;
             self.close(least, now_ms, "too many that say that they are newer members");
         }
         self.links.get_mut(token)?.role = Role::Newer;
         Some(Sender::Newer(token))
+    }
+
+    fn newer(&self) -> Vec<usize> {
+        self.strangers.tokens().filter(|token| self.is_newer(*token)).collect()
     }
 
     /// Whether a connection is one to a newer member.
@@ -51,8 +55,7 @@ impl Network {
 
     /// Another configuration has begun. Those that are members of it dial again.
     pub(super) fn hang_up_on_newer(&mut self, now_ms: u64) {
-        let newer: Vec<usize> = self.strangers.tokens().filter(|it| self.is_newer(*it)).collect();
-        for token in newer {
+        for token in self.newer() {
             self.close(token, now_ms, "is a member by now, or dials again");
         }
     }

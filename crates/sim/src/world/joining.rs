@@ -5,7 +5,7 @@ use super::log::{Deed, What};
 use super::{Happening, Replica, ReplicaId, SimDevices, World, is_sound};
 use crate::checker::Verdict;
 use crate::crypto::{INCARNATION, member_id};
-use crate::packet::{member_at, member_of};
+use crate::packet::{joins_later, member_at, member_of};
 use crate::rng::Rng;
 use crate::time::Micros;
 use pentarchy_core::auth::Signature;
@@ -94,11 +94,9 @@ impl World<'_> {
         membership: &Arc<Membership>,
     ) -> Verdict {
         // A replica that was away begins an epoch again in which others have yet to join.
-        let next = membership.stated.as_ref().map(|stated| stated.next_member);
         for replica in &mut self.replicas {
-            let member = member_at(replica.id);
-            let has_joined = next.is_none_or(|next| member < next);
-            if has_joined && membership.index_of(member).is_none() {
+            let is_member = member_of(membership, replica.id).is_some();
+            if !is_member && !joins_later(membership, replica.id) {
                 (replica.has_left, replica.behind, replica.put_back) = (true, false, None);
             }
         }

@@ -19,7 +19,7 @@ use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::progress::spinner;
 use pentarchy_console::say;
 use pentarchy_console::status::cluster;
-use pentarchy_core::change::{Change, Proposed, Shown, is_pending};
+use pentarchy_core::change::{ANOTHER_PENDING, Change, Proposed, Shown, is_pending};
 use pentarchy_core::configuration::Access;
 use pentarchy_core::ids::MemberId;
 use pentarchy_core::limits::ADMINISTRATORS_MAX;
@@ -163,8 +163,7 @@ fn foresee(proposing: &Proposing, wanted: &Alteration<'_>) -> Outcome {
     let shown = show(&administrators)?;
     present(administrators, &shown, asked)?;
     if shown.pending.is_some() {
-        let what = "another change is pending; wait for it, or withdraw it";
-        return Err(Failure::Unwell(what.to_owned()));
+        return Err(Failure::Unwell(ANOTHER_PENDING.to_owned()));
     }
     let terms = Terms { counter: config.counter, ..Terms::new(Duration::from_secs(60)) };
     let joins = [unused.card().clone()];
@@ -175,7 +174,8 @@ fn foresee(proposing: &Proposing, wanted: &Alteration<'_>) -> Outcome {
 }
 
 /// Those that the group has. All that were named have to be: otherwise some would propose what
-/// others cannot. Of those whose keys are beside the configuration, some may have been replaced.
+/// others cannot. The group may have replaced some of those whose keys are beside the
+/// configuration.
 fn present(
     mut administrators: Vec<Administrator>,
     shown: &Shown,

@@ -35,9 +35,9 @@ pub fn run(args: &Rescuing) -> Outcome {
     let keys = keys.map_err(|error| Failure::Usage(error.to_string()))?;
     let usage = |error: rescue::CannotRescue| Failure::Usage(error.to_string());
     let saved = args.state.as_deref().map(load).transpose()?.map(|backup| backup.snapshot);
-    let mut link = match (&args.sign, &saved) {
-        (Some(path), _) => unfinished(path)?,
-        (None, saved) => {
+    let mut link = match &args.sign {
+        Some(path) => unfinished(path)?,
+        None => {
             let state = saved.as_ref().expect("there is one unless there is something to sign");
             begin(args, &config, state)?
         }
