@@ -5,6 +5,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`run`], [`swarm`] | from a seed to a summary or a violation |
+//! | [`guided`], [`coverage`] | searches that are led by what worlds come to |
 //! | [`twins`] | every schedule of partitions around a replica that exists twice |
 //! | [`world`], [`node`], [`workload`] | replicas and clients as hosts put them |
 //! | [`packet`], [`observation`] | what is sent, and what is seen of a replica |
@@ -25,6 +26,7 @@ pub mod adversary;
 pub mod audit;
 pub mod certifier;
 pub mod checker;
+pub mod coverage;
 pub mod crypto;
 pub mod device;
 pub mod devices;
@@ -32,6 +34,7 @@ pub mod disk;
 pub mod explorer;
 mod factories;
 mod following;
+pub mod guided;
 pub mod hearing;
 pub mod hostile;
 pub mod key_ring;

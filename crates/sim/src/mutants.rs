@@ -1,7 +1,8 @@
 //! Looks for seeded bugs ([`pentarchy_core::mutant`]) as for any other: in random worlds, of which
 //! none was made for one bug. How many worlds that takes says what the checkers are worth.
 
-use crate::run::{Factories, run_seed};
+use crate::guided::{Corpus, Trial};
+use crate::run::{Factories, Violation};
 use crate::swarm::SimConfig;
 use pentarchy_core::mutant;
 use pentarchy_core::mutant::{Finder, MUTANTS, Mutant};
@@ -41,7 +42,10 @@ impl Known {
     /// The worlds in which the first hunt for each bug ended.
     #[must_use]
     pub fn of(hunted: &[Hunted]) -> Self {
-        let found = |it: &Hunted| Some((it.mutant.name.to_owned(), it.trails.first()?.caught?.1));
+        let found = |it: &Hunted| {
+            let shown = it.trails.first()?.caught.as_ref()?;
+            shown.given.is_none().then(|| (it.mutant.name.to_owned(), shown.seed))
+        };
         Self(hunted.iter().filter_map(found).collect())
     }
 }
@@ -67,6 +71,20 @@ pub struct Hunt<'a> {
     pub jobs: usize,
     /// Where the first hunt for a bug looks first.
     pub known: Option<&'a Known>,
+    /// Whether half of the worlds are variations of those that came to something new, in the same
+    /// hunt: [`crate::guided`].
+    pub guided: bool,
+}
+
+/// A world that breaks a property.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shown {
+    /// The property.
+    pub property: &'static str,
+    /// The seed of the world.
+    pub seed: u64,
+    /// Its options, if the seed alone does not draw them.
+    pub given: Option<String>,
 }
 
 /// How one hunt ended.
@@ -74,13 +92,13 @@ pub struct Hunt<'a> {
 pub struct Trail {
     /// Worlds that were run.
     pub seeds: u64,
-    /// The property that showed the bug, and the seed of the world; none if none did.
-    pub caught: Option<(&'static str, u64)>,
+    /// What showed the bug, if anything did.
+    pub caught: Option<Shown>,
     /// Worlds in which a replica or client came to the code of the bug: if there are none, it is
     /// the worlds that must change, and otherwise the checkers.
     pub reached: u64,
     /// Worlds that break a property without the bug too, so that they show nothing about it.
-    pub broken: Vec<(&'static str, u64)>,
+    pub broken: Vec<Shown>,
     /// How long it took.
     pub took: Duration,
 }
@@ -132,7 +150,8 @@ impl Hunted {
     #[must_use]
     pub fn properties(&self) -> Vec<&'static str> {
         let mut counts: Vec<(&'static str, usize)> = Vec::new();
-        for (property, _) in self.trails.iter().filter_map(|trail| trail.caught) {
+        for shown in self.trails.iter().filter_map(|trail| trail.caught.as_ref()) {
+            let property = shown.property;
             match counts.iter_mut().find(|(known, _)| *known == property) {
                 Some((_, count)) => *count += 1,
                 None => counts.push((property, 1)),
@@ -169,6 +188,11 @@ fn worlds(name: &str, start: u64, hunt: &Hunt<'_>) -> impl Iterator<Item = u64> 
     known.into_iter().chain(others)
 }
 
+fn shown(violation: Violation) -> Shown {
+    let Violation { seed, broken, world, is_varied, .. } = violation;
+    Shown { property: broken.property, seed, given: is_varied.then_some(world) }
+}
+
 /// Runs worlds with this bug until one breaks a property that it does not break without the bug.
 fn follow(
     name: &str,
@@ -180,21 +204,26 @@ fn follow(
     let begun = Instant::now();
     let mut trail =
         Trail { seeds: 0, caught: None, reached: 0, broken: Vec::new(), took: Duration::ZERO };
+    let mut corpus = hunt.guided.then(Corpus::default);
     for seed in worlds(name, start, hunt) {
         if stop.load(Ordering::Relaxed) || begun.elapsed() >= hunt.lasts_max {
             break;
         }
         trail.seeds += 1;
         let config = config(seed, hunt.requests);
-        let run = |bug| mutant::with(bug, || run_seed(seed, &config, factories)).err();
+        let trial = Trial::next(seed, &config, &factories.rules, corpus.as_mut());
+        let run = |bug| mutant::with(bug, || trial.run(factories));
         let before = mutant::times_reached();
-        let violation = run(Some(name));
+        let (outcome, coverage) = run(Some(name));
         trail.reached += u64::from(mutant::times_reached() > before);
-        let Some(violation) = violation else { continue };
-        if let Some(without) = run(None) {
-            trail.broken.push((without.broken.property, seed));
+        if let Some(corpus) = &mut corpus {
+            corpus.learn(&trial.case, &coverage);
+        }
+        let Err(violation) = outcome else { continue };
+        if let (Err(without), _) = run(None) {
+            trail.broken.push(shown(without));
         } else {
-            trail.caught = Some((violation.broken.property, seed));
+            trail.caught = Some(shown(violation));
             break;
         }
     }

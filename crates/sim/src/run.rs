@@ -2,6 +2,7 @@
 
 use crate::audit::Fingerprint;
 use crate::checker::Broken;
+use crate::coverage::Coverage;
 use crate::quiet;
 use crate::rng::Rng;
 use crate::swarm::{Options, SimConfig};
@@ -30,6 +31,9 @@ pub struct Violation {
     pub at: Micros,
     /// The hash of all that happened until then.
     pub audit: Fingerprint,
+    /// Whether the world is a variation of another one ([`crate::guided`]), which the seed alone
+    /// does not say: it takes the options too.
+    pub is_varied: bool,
 }
 
 impl fmt::Display for Violation {
@@ -98,21 +102,45 @@ pub fn time_options(
     rng: Rng,
     log: Option<Log>,
 ) -> Result<(Summary, Vec<Micros>), Violation> {
-    let world = options.to_string();
+    let (outcome, world) = run_world(seed, options, factories, rng, (log, false));
+    let took = world.map_or_else(Vec::new, |world| world.took().to_vec());
+    outcome.map(|summary| (summary, took))
+}
+
+/// The same, and to what the world came.
+pub(crate) fn cover_options(
+    seed: u64,
+    options: Options,
+    factories: &Factories<'_>,
+    rng: Rng,
+) -> (Result<Summary, Violation>, Coverage) {
+    let (outcome, world) = run_world(seed, options, factories, rng, (None, true));
+    (outcome, world.and_then(World::into_coverage).unwrap_or_default())
+}
+
+/// Runs a world, and gives what is left of it: nothing if it could not be made.
+fn run_world<'a>(
+    seed: u64,
+    options: Options,
+    factories: &Factories<'a>,
+    rng: Rng,
+    (log, covers): (Option<Log>, bool),
+) -> (Result<Summary, Violation>, Option<World<'a>>) {
+    let text = options.to_string();
     let mut place = None;
-    let run = || place.insert(World::new(seed, options, factories, rng, log)).run();
+    let run = || {
+        let world = place.insert(World::new(seed, options, factories, rng, log));
+        if covers {
+            world.take_note();
+        }
+        world.run()
+    };
     let outcome = quiet::catch(run).unwrap_or_else(|text| Err(Broken::new(PANIC, text)));
-    let reached = place.as_ref().map(World::reached);
-    match outcome {
-        Ok(summary) => {
-            let took = place.map_or_else(Vec::new, |world| world.took().to_vec());
-            Ok((Summary { seed, ..summary }, took))
-        }
-        Err(broken) => {
-            let (at, audit) = reached.unwrap_or_default();
-            Err(Violation { seed, broken, world, at, audit })
-        }
-    }
+    let outcome = outcome.map(|summary| Summary { seed, ..summary }).map_err(|broken| {
+        let (at, audit) = place.as_ref().map(World::reached).unwrap_or_default();
+        Violation { seed, broken, world: text, at, audit, is_varied: false }
+    });
+    (outcome, place)
 }
 
 /// Runs the worlds of many seeds on this many threads. `progress` is told of each as it ends, in no

@@ -7,6 +7,7 @@ use crate::audit::{Audit, Fingerprint};
 use crate::checker::liveness::{Liveness, Waiting};
 use crate::checker::moving_on::MovingOn;
 use crate::checker::{Stand, Verdict, bounds, retirement};
+use crate::coverage::Coverage;
 use crate::crypto::{Crypto, client_id, member_id};
 use crate::device::DeviceFault;
 use crate::devices::SimDevices;
@@ -40,6 +41,7 @@ mod joining;
 mod late;
 mod lives;
 pub mod log;
+mod moves;
 mod possessed;
 mod queue;
 mod replicas;
@@ -49,6 +51,7 @@ use administer::Wish;
 use confirms::Looked;
 use lives::Keeping;
 pub use log::Log;
+use moves::{Given, Moves};
 use queue::Queue;
 
 /// Something that is going to happen.
@@ -129,6 +132,8 @@ struct Replica<'a> {
     behind: bool,
     /// Nor before it has executed this: it lost a state that it may have vouched for.
     behind_until: Slot,
+    /// It lost its memory after it had left the group.
+    forgot: bool,
     /// Its counters do not answer any more.
     has_no_counter: bool,
     /// The epoch in which all others know of more than its disk has, if that was put back from a
@@ -148,6 +153,8 @@ struct Replica<'a> {
     pauses: BTreeMap<Address, Pause>,
     /// When it was looked at last.
     looked: Looked,
+    /// How it moved lately.
+    moves: Moves,
     /// Whether it asked for a view since it left for the one in which it is.
     moving_on: MovingOn,
     /// What its host does, if it is faulty.
@@ -196,6 +203,10 @@ const LOOK_EVERY: Micros = 100_000;
 /// Replicas that start from their disks at the end of a world may take so long to execute again,
 /// and make final, the requests whose results clients acted on.
 const SETTLING: Micros = 5_000_000;
+
+/// On a slow network a request may wait for so many times as long as elsewhere: through the turn of
+/// each dead primary, and through those of correct ones that are deposed too early.
+const SLOW_PATIENCE: u64 = 3;
 
 /// How long hostile clients go on after everything has healed, and how long a world goes on in
 /// which liveness is not promised.
@@ -250,6 +261,10 @@ pub struct World<'a> {
     acts: Vec<Act>,
     client_acts: Vec<ClientAct>,
     log: Option<Log>,
+    /// To what the world came, if somebody wants to know, ...
+    coverage: Option<Coverage>,
+    /// ... and what a replica was given last.
+    given: Given,
 }
 
 impl<'a> World<'a> {
@@ -307,6 +322,8 @@ impl<'a> World<'a> {
             acts: Vec::new(),
             client_acts: Vec::new(),
             log,
+            coverage: None,
+            given: Given::Nothing,
             options,
         };
         world.add_replicas();
@@ -361,6 +378,7 @@ impl<'a> World<'a> {
             returns: false,
             behind: false,
             behind_until: Slot(0),
+            forgot: false,
             has_no_counter: false,
             put_back: None,
             was_answered: false,
@@ -370,6 +388,7 @@ impl<'a> World<'a> {
             disk_from: 0,
             pauses: BTreeMap::new(),
             looked: Looked::default(),
+            moves: Moves::default(),
             moving_on: MovingOn::default(),
             adversary: None,
             sound: true,
@@ -498,7 +517,9 @@ impl<'a> World<'a> {
         let last_crash = self.options.disturbances.iter().map(|(at, _)| *at).max();
         let well_at = heal_at.max(last_crash.unwrap_or_default());
         let ordering = self.options.ordering_us();
-        let mut liveness = Liveness::new(well_at, &timeouts, liveness_timeouts, ordering);
+        let patience = if self.options.is_slow() { SLOW_PATIENCE } else { 1 };
+        let allowed = patience * liveness_timeouts;
+        let mut liveness = Liveness::new(well_at, &timeouts, allowed, ordering);
         let promised = liveness_timeouts > 0;
         let mut next_look = heal_at;
         while let Some((time, happening)) = self.queue.pop() {

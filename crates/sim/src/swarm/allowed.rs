@@ -22,18 +22,23 @@ impl Options {
         self.hearing == 0 && self.late_checkpoints == 0 && self.left_alone_us == 0
     }
 
-    /// Whether messages take about as long as replicas wait for a primary, and nothing else goes
-    /// wrong but that replicas die.
+    /// Whether messages take about as long as replicas wait for a primary. Until timeouts have
+    /// doubled a few times, replicas then depose primaries that do nothing wrong.
+    #[must_use]
+    pub const fn is_slow(&self) -> bool {
+        self.network.latency_us >= self.timeouts.request_ms * 1_000 / 8
+    }
+
+    /// Whether messages take so long, and nothing else goes wrong but that replicas die.
     #[must_use]
     pub fn is_only_slow(&self) -> bool {
         let NetworkOptions { latency_us, jitter_us, .. } = self.network;
         let slow = NetworkOptions { latency_us, jitter_us, ..NetworkOptions::default() };
         let is_whole = self.network == slow && self.hears_all();
-        let is_slow = latency_us >= self.timeouts.request_ms * 1_000 / 8;
         let hosts = self.busy_ppm == 0 && self.skew_ms == 0 && self.drift_ppm == 0;
         let dies = |(_, it): &(Micros, Disturbance)| matches!(it, Disturbance::Crash(_));
         let replicas = self.byzantine.is_empty() && self.disturbances.iter().all(dies);
-        is_whole && is_slow && hosts && replicas && self.hostile.is_empty()
+        is_whole && self.is_slow() && hosts && replicas && self.hostile.is_empty()
     }
 
     /// How long the network takes at best to order, one round of batches after the other, all that

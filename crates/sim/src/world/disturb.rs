@@ -1,7 +1,9 @@
 //! What goes wrong in a world, and how it ends.
 
 use super::log::{Deed, Place, What};
-use super::{Address, Cut, Disturbance, Failure, Happening, ReplicaId, ReplicaSet, Target, World};
+use super::{
+    Address, Cut, Disturbance, Failure, Happening, Replica, ReplicaId, ReplicaSet, Target, World,
+};
 use crate::checker::Verdict;
 use crate::rng::Rng;
 use crate::time::Micros;
@@ -156,10 +158,25 @@ impl World<'_> {
         self.faulty().len() < self.options.f && !replica.is_faulty() && !replica.has_left
     }
 
-    /// The replicas that count as faulty now.
+    /// The replicas that count as faulty now: also one that has left and lost the state, as long as
+    /// those that stay may need it from there.
     pub(super) fn faulty(&self) -> ReplicaSet {
-        let faulty = self.replicas.iter().filter(|replica| replica.is_faulty());
+        let is_needed = !self.is_state_among_members();
+        let counts = |replica: &&Replica<'_>| {
+            let lacks = replica.crashed || replica.forgot;
+            replica.is_faulty() || (is_needed && replica.has_left && lacks)
+        };
+        let faulty = self.replicas.iter().filter(counts);
         faulty.map(|replica| replica.id).chain(self.faulty_joiners()).collect()
+    }
+
+    /// Whether more than `f` correct members of the newest configuration have its state.
+    fn is_state_among_members(&self) -> bool {
+        let newest = self.correct().map(|(_, replica)| replica.node.epoch()).max();
+        let has_it = |replica: &Replica<'_>| {
+            Some(replica.node.epoch()) == newest && replica.node.is_level() && !replica.has_left
+        };
+        self.correct().filter(|(_, replica)| has_it(replica)).count() > self.options.f
     }
 
     /// The machines that are going to lie once they have joined.

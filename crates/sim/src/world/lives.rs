@@ -138,6 +138,7 @@ impl<'a> World<'a> {
         self.begins_late(id);
         let replica = &mut self.replicas[index];
         (replica.behind, replica.behind_until) = (!replica.has_left, Slot(0));
+        replica.forgot = replica.has_left;
         (replica.put_back, replica.doubtful) = (None, false);
         replica.has_no_counter = false;
         self.take_up(index, node, acts)
@@ -254,8 +255,9 @@ impl<'a> World<'a> {
         let at = if past.is_whole() { has } else { Slot(0) };
         if !found.is_old && !found.rots && !self.replicas[index].has_left {
             let member = member_of(&past.membership, id).expect("it was a member");
+            // One that this epoch has not admitted signs nothing in it.
             let has_key = self.rings[usize::from(id.0)].lock().has(&member.signing);
-            retirement::goes_on(id, epoch, has_key)?;
+            retirement::goes_on(id, epoch, has_key || member.incarnation != life)?;
         }
         let mut acts = Vec::new();
         let keeping = Keeping { kept: Some(kept), past: Some(past) };

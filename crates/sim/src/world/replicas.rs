@@ -1,6 +1,7 @@
 //! What happens to replicas: packets, timers, rounds; and what comes of it.
 
 use super::log::What;
+use super::moves::Given;
 use super::{Armed, Client, Happening, World};
 use crate::adversary::{Adversary as _, Busy, Departure};
 use crate::checker::moving_on::Timers;
@@ -12,7 +13,6 @@ use crate::packet::{Address, Packet, member_of, place_of};
 use crate::quiet;
 use crate::swarm::{DiskOptions, Options};
 use crate::time::Micros;
-use pentarchy_core::Bytes;
 use pentarchy_core::authored;
 use pentarchy_core::ids::{Millis, ReplicaId};
 use pentarchy_core::membership::Membership;
@@ -119,6 +119,7 @@ impl World<'_> {
             self.transmit(to, from, busy);
             return Ok(());
         }
+        self.gives(|| Given::Packet(packet.kind(), message_kind(&packet).unwrap_or_default()));
         let acts = self.drive(index, |node, acts| node.on_packet(from, &packet, acts));
         self.want_round(index);
         self.carry_out(index, acts)
@@ -172,6 +173,7 @@ impl World<'_> {
         }
         self.audit.note(self.now, 10, index as u64, &timer.1.to_le_bytes());
         self.note(self.place(index), |_| What::Timeout(timer));
+        self.gives(|| Given::Timer(timer.0));
         let acts = self.drive(index, |node, acts| node.on_timeout(timer, acts));
         self.want_round(index);
         self.carry_out(index, acts)
@@ -203,6 +205,7 @@ impl World<'_> {
             return Ok(());
         }
         self.audit.note(self.now, 15, index as u64, &[job as u8]);
+        self.gives(|| Given::Disk);
         let acts = self.drive(index, |node, acts| node.on_disk(job, acts));
         self.want_round(index);
         self.carry_out(index, acts)
@@ -220,6 +223,7 @@ impl World<'_> {
         let replica = &mut self.replicas[index];
         replica.round_at = None;
         self.audit.note(self.now, 11, index as u64, &[]);
+        self.gives(|| Given::Round);
         let acts = self.drive(index, |node, acts| node.on_round(acts));
         // At least a millisecond on, or a wish that is due would be granted for ever.
         let wakes_at = self.replicas[index].node.wake_at().0.saturating_mul(1_000);
@@ -272,6 +276,9 @@ impl World<'_> {
                 Act::Pause { whom, is_flood } => self.pause(index, whom, is_flood),
                 Act::Saw(seen) => {
                     happened.note(&seen);
+                    if !faulty {
+                        self.cover_seen(index, &seen);
+                    }
                     verdict = verdict.and(self.sees(index, seen));
                 }
             }
@@ -284,6 +291,7 @@ impl World<'_> {
         if faulty {
             return Ok(());
         }
+        self.cover(index);
         self.oracle.ran(id, ran)?;
         self.look_at_confirmed(index)?;
         let mut began = happened.began.iter();
@@ -472,8 +480,7 @@ impl World<'_> {
             return true;
         }
         let (Address::Replica(from), Address::Replica(to)) = (from, to) else { return true };
-        let Packet::Protocol(_, bytes) = packet else { return true };
-        let kind = kind_of(bytes).unwrap_or_default();
+        let Some(kind) = message_kind(packet) else { return true };
         let view = self.replicas[usize::from(from.0)].node.core().status().view;
         Hearing { number, n, f }.reaches(view, kind, from, to)
     }
@@ -517,11 +524,12 @@ impl World<'_> {
     }
 }
 
-/// A number for the kind of a protocol's message: the first byte of its body. None if it is
-/// malformed.
-fn kind_of(wire: &Bytes) -> Option<u8> {
-    let (_, _, mut body) = authored::divide(wire).ok()?;
-    body.u8().ok()
+/// A number for the kind of a protocol's message: the first byte of its body, 0 if it is malformed.
+/// None if the packet is none of a protocol.
+fn message_kind(packet: &Packet) -> Option<u8> {
+    let Packet::Protocol(_, wire) = packet else { return None };
+    let body = authored::divide(wire).map(|(_, _, body)| body);
+    Some(body.and_then(|mut body| body.u8()).unwrap_or_default())
 }
 
 /// How many of these acts their event caused. What waited for a slow disk leaves all at once, each

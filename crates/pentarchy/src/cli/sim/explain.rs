@@ -71,6 +71,7 @@ pub fn explain(
     let factories = factories(entry);
     let subject = match args.twins {
         Some(rounds) => schedule(entry, rounds, violation.seed, config)?,
+        None if violation.is_varied => given(violation)?,
         None => Subject::Drawn(violation.seed, Box::new(config.clone())),
     };
     let options = subject.options(&factories.rules);
@@ -88,7 +89,7 @@ pub fn explain(
             say(&told(shrunk, &before, started.elapsed()));
             (Subject::Given(Box::new(shrunk.case.clone())), shrunk_line(args, entry, shrunk))
         }
-        None => (subject, replay_line(args, entry, violation.seed)),
+        None => (subject, replay_line(args, entry, violation)),
     };
     let default = || PathBuf::from(format!("pentarchy-sim-{:#x}.svg", violation.seed));
     let file = args.picture.clone().unwrap_or_else(default);
@@ -96,6 +97,14 @@ pub fn explain(
     Picture { file: &file, chart, until, only }.draw(&smallest, &factories)?;
     say(&format!("  picture: {}\n  replay:  {replay}", file.display()));
     Ok(())
+}
+
+/// A world that no seed draws.
+fn given(violation: &Violation) -> Outcome<Subject> {
+    let options = violation.world.parse::<Options>();
+    let options =
+        options.map_err(|why| Failure::Internal(format!("a world is no world: {why}")))?;
+    Ok(Subject::Given(Box::new(Case { seed: violation.seed, options })))
 }
 
 fn work(case: &Case) -> String {
@@ -120,6 +129,11 @@ fn told(shrunk: &Shrunk, before: &str, took: Duration) -> String {
 
 fn shrunk_line(args: &SimArgs, entry: &Descriptor, shrunk: &Shrunk) -> String {
     let Case { seed, options } = &shrunk.case;
+    given_line(args, entry, (*seed, &options.to_string()))
+}
+
+/// What to paste in order to see a world again that no seed draws.
+pub fn given_line(args: &SimArgs, entry: &Descriptor, (seed, options): (u64, &str)) -> String {
     let variant = args.variant.as_ref().map(|name| format!(" --variant {name}"));
     let (protocol, variant) = (entry.rules.name, variant.unwrap_or_default());
     let world = format!("--protocol {protocol}{variant} --with '{options}'");

@@ -19,6 +19,7 @@ use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::progress::shown;
 use pentarchy_console::{complain, say, worlds};
 use pentarchy_protocols::{Descriptor, PROTOCOLS, Status};
+use pentarchy_sim::guided::run_guided;
 use pentarchy_sim::replay::Subject;
 use pentarchy_sim::run::{Factories, Summary, Violation, run_many};
 use pentarchy_sim::shrink::Case;
@@ -110,10 +111,11 @@ fn sweep_one(
     let started = Instant::now();
     let mut plainest: Option<Violation> = None;
     let mut first_failure: Option<Instant> = None;
+    let mut came_to = None;
     let told = |outcome: &Result<Summary, Violation>| {
         progress.inc(1);
         report(args, entry, outcome, single, &progress);
-        tally.add(outcome, |seed| replay_line(args, entry, seed));
+        tally.add(outcome, |violation| replay_line(args, entry, violation));
         if let Err(violation) = outcome
             && plainest.as_ref().is_none_or(|known| explain::is_plainer(violation, known))
         {
@@ -127,10 +129,15 @@ fn sweep_one(
     };
     match &schedules {
         Some(all) => run_schedules(all, seeds, jobs(args.jobs), &config, &factories, told),
+        None if args.guided => {
+            let learned = run_guided(seeds, jobs(args.jobs), &config, &factories, told);
+            came_to = Some(learned.reached());
+        }
         None => run_many(seeds, jobs(args.jobs), &config, &factories, told),
     }
     progress.finish_and_clear();
     tally.finish(started.elapsed());
+    tally.came_to = came_to;
     if !args.json && !single {
         say(&tally.to_string());
     }
@@ -258,7 +265,7 @@ fn report(
         Ok(_) => {}
         Err(violation) => {
             let at = COMMIT.map_or_else(String::new, |commit| format!(" at {commit}"));
-            let replay = replay_line(args, entry, violation.seed);
+            let replay = replay_line(args, entry, violation);
             say(&format!("FAILED{at}: {violation}\n  {replay}"));
         }
     });
@@ -273,8 +280,12 @@ fn program() -> String {
 }
 
 /// What to paste in order to see a seed again.
-fn replay_line(args: &SimArgs, entry: &Descriptor, seed: u64) -> String {
-    let (program, protocol) = (program(), entry.rules.name);
+fn replay_line(args: &SimArgs, entry: &Descriptor, violation: &Violation) -> String {
+    let (program, protocol, seed) = (program(), entry.rules.name, violation.seed);
+    if violation.is_varied {
+        let case = (seed, violation.world.as_str());
+        return explain::given_line(args, entry, case);
+    }
     let mut line = format!("{program} sim --protocol {protocol} --seed {seed:#x}");
     line.push_str(&args.worlds.typed());
     if let Some(rounds) = args.twins {

@@ -6,7 +6,7 @@ use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::{complain, say, table};
 use pentarchy_core::mutant::{Finder, MUTANTS, Mutant};
 use pentarchy_protocols::{Descriptor, PROTOCOLS, of_mutant};
-use pentarchy_sim::mutants::{Hunt, Hunted, Known, hunt, swarm_mutants};
+use pentarchy_sim::mutants::{Hunt, Hunted, Known, Shown, hunt, swarm_mutants};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -27,6 +27,7 @@ pub fn run(args: &MutantsArgs) -> Outcome {
         requests: args.requests,
         jobs: jobs(args.jobs),
         known: known.as_ref(),
+        guided: args.guided,
     };
     let everywhere = args.protocol.as_deref().map(protocol).transpose()?;
     let home = |bug: &Mutant| everywhere.unwrap_or_else(|| of_mutant(bug.name));
@@ -100,6 +101,12 @@ fn verdict(hunted: &Hunted) -> String {
     }
 }
 
+/// What a world breaks, and what it is if its seed does not say that.
+fn told(shown: &Shown) -> String {
+    let given = shown.given.as_ref().map(|world| format!(" (--with '{world}')"));
+    format!("{}{}", shown.property, given.unwrap_or_default())
+}
+
 /// What all hunts came to.
 #[derive(Serialize)]
 struct Report<'a> {
@@ -115,7 +122,7 @@ struct Report<'a> {
     /// Those that no hunt found.
     missed: Vec<&'a str>,
     /// Seeds that break a property without any bug, and which.
-    broken: BTreeMap<u64, &'a str>,
+    broken: BTreeMap<u64, String>,
     /// Not hunted: of these nothing is claimed.
     unclaimed: Vec<&'a str>,
     /// Not hunted: `explore` finds them.
@@ -193,7 +200,7 @@ impl<'a> Report<'a> {
             caught: hunted.len() - missed.len(),
             mutants: hunted.iter().map(line).collect(),
             missed,
-            broken: broken.map(|(property, seed)| (*seed, *property)).collect(),
+            broken: broken.map(|shown| (shown.seed, told(shown))).collect(),
             unclaimed,
             explored,
             scheduled,

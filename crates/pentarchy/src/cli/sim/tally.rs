@@ -61,6 +61,9 @@ pub struct Tally {
     #[serde(skip)]
     fingerprint: Fingerprint,
     failed: Vec<Failed>,
+    /// Different things to which worlds came, in a search that is led by these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub came_to: Option<usize>,
     /// How often each coverage mark was reached; empty in builds without them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     marks: BTreeMap<&'static str, u64>,
@@ -95,7 +98,7 @@ impl Tally {
     pub fn add(
         &mut self,
         outcome: &Result<Summary, Violation>,
-        replay: impl FnOnce(u64) -> String,
+        replay: impl FnOnce(&Violation) -> String,
     ) {
         #[cfg(feature = "marks")]
         pentarchy_core::mark::publish();
@@ -108,7 +111,7 @@ impl Tally {
                     seed: format!("{:#x}", violation.seed),
                     property: violation.broken.property,
                     detail: violation.broken.detail.clone(),
-                    replay: replay(violation.seed),
+                    replay: replay(violation),
                 });
             }
         }
@@ -228,6 +231,9 @@ impl fmt::Display for Tally {
         writeln!(out, "  disturbances: {}", listed(&self.faults))?;
         writeln!(out, "  crash points: {}", listed(&self.crash_points))?;
         writeln!(out, "  lies found: {}", listed(&self.lies_found))?;
+        if let Some(things) = self.came_to {
+            writeln!(out, "  worlds came to {things} different things")?;
+        }
         write!(out, "  audit {}", self.audit)?;
         for (name, count) in &self.marks {
             write!(out, "\n  mark {name}: {count}")?;
