@@ -3,6 +3,7 @@
 use pentarchy_core::configuration::Configuration;
 use pentarchy_core::limits::{PILLARS_MAX, REPLICAS_MAX};
 use pentarchy_core::membership::PillarConfig;
+use pentarchy_core::mutant;
 use pentarchy_protocols::{Descriptor, PROTOCOLS, Status};
 
 /// What to say to whoever chooses a protocol that has not proved itself yet, whole or in pillars.
@@ -66,7 +67,8 @@ pub fn in_lane(name: &str, lane: PillarConfig) -> Option<&'static Descriptor> {
 #[must_use]
 pub fn of(stated: &Configuration) -> Option<&'static Descriptor> {
     let entry = in_lane(&stated.protocol, stated.lane);
-    entry.filter(|entry| entry.rules.facts() == stated.facts)
+    let by_name = mutant!("protocols.facts-not-compared");
+    entry.filter(|entry| by_name || entry.rules.facts() == stated.facts)
 }
 
 /// Whether the order of this protocol can be split like this.
@@ -112,7 +114,9 @@ pub fn takes_sessions(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generate::{GroupOptions, NewCluster};
     use pentarchy_core::protocol::Rules;
+    use pentarchy_core::quorum::Count;
     use pentarchy_protocols::DEFAULT;
 
     #[test]
@@ -163,5 +167,17 @@ mod tests {
             check_lane(whole, split(2, false)).unwrap_err(),
             format!("{whole} cannot be split into pillars; what can: {able}")
         );
+    }
+
+    /// The group's members could run a version of the program in which one reply is enough.
+    #[test]
+    fn no_configuration_is_taken_that_means_something_else_by_a_protocol() {
+        let addresses = [0, 1, 2].map(|id| format!("10.0.0.{id}:7000"));
+        let NewCluster { config, .. } = NewCluster::generate(&addresses, &GroupOptions::default());
+        let mut stated = config.configuration();
+        assert!(of(&stated).is_some());
+        stated.facts.replies = Count::per_fault_and_one(0);
+        let is_taken = || of(&stated).is_some();
+        assert!(!is_taken() && mutant::with(Some("protocols.facts-not-compared"), is_taken));
     }
 }

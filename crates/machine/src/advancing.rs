@@ -130,6 +130,9 @@ impl<D: Disk> Machine<'_, D> {
         info!(epoch = %handover.epoch, slot = %handover.base.slot, "the epoch ends");
         self.ended = Some(handover.base);
         driver.observe(Observed::Ended(&handover));
+        if mutant!("epochs.votes-before-state-is-durable") {
+            self.vote_for(handover.clone(), driver);
+        }
         // What this replica signs for, others may need to have from it after a crash.
         self.when_saved(Then::Ended(handover), driver)
     }

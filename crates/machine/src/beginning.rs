@@ -144,7 +144,11 @@ impl Beginning<'_> {
             }
             Kept::Log(disk, Some(past)) => {
                 past.damaged.iter().for_each(|problem| warn!(%problem, "passed over"));
-                let first = std::mem::replace(&mut self.membership, past.membership.clone());
+                let first = self.membership.clone();
+                // Of later configurations the log knows more than anybody's file.
+                if !mutant!("beginning.configuration-from-file") {
+                    self.membership.clone_from(&past.membership);
+                }
                 let begun =
                     self.counters.iter_mut().try_for_each(|it| it.begin_epoch(&self.membership));
                 begun.map_err(BeginError::Device)?;

@@ -50,8 +50,28 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("roster.ready-behind-the-end", "a member is ready as the life that it just lost")
         .scheduled(),
     mutant("following.rescue-shown", "clients go by a rescue that a replica shows").scheduled(),
+    mutant(
+        "following.believes-single-link",
+        "a client checks a link with the keys that the link names",
+    )
+    .scheduled(),
     mutant("epochs.newer-unheard", "what a member shows that joined later is not looked at")
         .scheduled(),
+    mutant(
+        "epochs.next-not-compared",
+        "a proof may show another configuration than its signers named",
+    )
+    .scheduled(),
+    mutant(
+        "epochs.votes-before-state-is-durable",
+        "a member signs for a state that it has in memory only",
+    )
+    .scheduled(),
+    mutant(
+        "epochs.erases-before-durable",
+        "a member erases keys before the next epoch is on its disk",
+    )
+    .scheduled(),
     mutant("epochs.signing-key-kept", "a member that leaves keeps its last key"),
     mutant("epochs.former-keys-kept", "a member keeps keys of earlier configurations"),
     mutant("roster.admits-another", "the device of the next member is admitted too"),
@@ -64,6 +84,20 @@ pub const MUTANTS: &[Mutant] = &[
         .scheduled(),
     mutant("roster.new-ones-not-needed", "a configuration begins without its new members")
         .scheduled(),
+    mutant(
+        "roster.change-ends-epoch",
+        "an epoch ends with the change, before anybody is ready for it",
+    )
+    .scheduled(),
+    mutant("roster.change-without-expected", "a change counts in any configuration of its number")
+        .scheduled(),
+    mutant("roster.second-change-replaces", "a change takes the place of the one that is pending")
+        .scheduled(),
+    mutant(
+        "protocols.facts-not-compared",
+        "a protocol goes by its name, whatever the group means by it",
+    )
+    .scheduled(),
     mutant("standing.counts-who-is-ahead", "answers of two configurations count").scheduled(),
     mutant("welcome.by-identity", "an identity key alone speaks as a member"),
     mutant("access.connections-only", "who may be a client is looked at where clients connect"),
@@ -74,6 +108,13 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("admission.share-not-kept", "one more envelope of a flood is checked than is taken"),
     mutant("links.known-clients-only", "a client that connects again is told nothing"),
     mutant("engine.goes-on-without-counter", "what the counter refuses to certify is left out"),
+    mutant("engine.index-before-epoch", "a message of another epoch counts as one of this epoch")
+        .scheduled(),
+    mutant(
+        "beginning.configuration-from-file",
+        "a replica that starts again goes by its file, not by its log",
+    )
+    .scheduled(),
     mutant("resuming.asks-nobody", "a replica that goes on from its folder asks nobody"),
     mutant("resuming.first-seen-stays", "of what a peer said the first is noted, not the last"),
     mutant("resuming.any-epoch-counts", "who is in another epoch than the asker answers it too"),

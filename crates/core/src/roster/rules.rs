@@ -17,7 +17,7 @@ pub fn check(
     now: Millis,
 ) -> Result<(), Refusal> {
     let Change { expects, attempt, expires, next, needed } = change;
-    let is_stale = *expects != digest;
+    let is_stale = *expects != digest && !mutant!("roster.change-without-expected");
     let is_withdrawn = *attempt != withdrawn && !mutant!("roster.withdrawn-change-returns");
     let latest = now.0.saturating_add(CHANGE_MILLIS_MAX);
     let is_next = next.group == current.group && next.number == current.number.wrapping_add(1);

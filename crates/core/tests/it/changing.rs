@@ -1,248 +1,25 @@
-//! How administrators and members change a group's configuration, through the executor that carries
-//! it out.
+//! How administrators change a group's configuration: what they propose and withdraw, and which
+//! changes are refused.
 
+use crate::governed::{
+    Group, NOW, PENDING, adding, administrator, change_of, entry, first, identity, life, ready,
+    signing, without_devices,
+};
 use crate::toy;
 use pentarchy_core::Bytes;
-use pentarchy_core::auth::Signature;
-use pentarchy_core::batch::Batch;
-use pentarchy_core::change::{
-    Awaiting, Change, GROUP, Petition, Proposed, Ready, Shown, Withdrawal,
-};
+use pentarchy_core::change::{Awaiting, Change, GROUP, Petition, Proposed, Withdrawal};
 use pentarchy_core::configuration::{
-    Access, Administrators, BadConfiguration, Configuration, Facts, MemberEntry, RequestMeans,
-    SealedSecret,
+    Access, Administrators, BadConfiguration, Configuration, MemberEntry,
 };
-use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
-use pentarchy_core::epochs::{Admission, Handover};
+use pentarchy_core::epochs::Admission;
 use pentarchy_core::executor::Executor;
-use pentarchy_core::ids::{ClientId, Epoch, GroupId, Incarnation, MemberId, Millis, Slot, View};
-use pentarchy_core::limits::{CHANGE_MILLIS_MAX, CONFIGURATIONS_MAX, READY_WAIT_MILLIS};
-use pentarchy_core::membership::{Life, PillarConfig};
-use pentarchy_core::ports::client::{Outcome, Place};
-use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
-use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
-use pentarchy_core::request::{Draft, Request, RequestAuth};
+use pentarchy_core::ids::{ClientId, Epoch, MemberId, Millis, Slot};
+use pentarchy_core::limits::{CHANGE_MILLIS_MAX, CONFIGURATIONS_MAX};
+use pentarchy_core::ports::client::Outcome;
+use pentarchy_core::protocol::Authority;
 use pentarchy_core::sessions::Lookup;
-use pentarchy_core::wire::Wire;
 use std::sync::Arc;
-
-/// Agreed time when the first change is proposed.
-const NOW: u64 = 1_000_000;
-
-const PENDING: &str = "pending; its members have to say that they are ready";
-
-fn administrator(number: u8) -> ClientId {
-    ClientId([90 + number; 32])
-}
-
-/// The key by which a member opens channels.
-pub fn identity(member: u32) -> ClientId {
-    ClientId([200 + member as u8; 32])
-}
-
-/// The key by which a member signs in the configuration of a number.
-fn signing(member: u32, number: u8) -> [u8; 32] {
-    [10 * number + member as u8; 32]
-}
-
-fn entry(member: u32) -> MemberEntry {
-    MemberEntry {
-        id: MemberId(member),
-        identity: identity(member).0,
-        signing: signing(member, 1),
-        sealed: None,
-        address: format!("host-{member}:7000"),
-    }
-}
-
-pub fn life(incarnation: u64) -> Life {
-    Life::mac(Incarnation(incarnation))
-}
-
-/// Three members with trusted devices, of which one may be faulty; two of three administrators have
-/// to agree.
-pub fn first() -> Configuration {
-    Configuration {
-        group: GroupId([5; 16]),
-        number: 0,
-        protocol: "toy".to_owned(),
-        facts: Facts {
-            fault_model: FaultModel::Hybrid,
-            group_size: Count::per_fault_and_one(2),
-            quorum: QuorumRule::Majority,
-            replies: Count::per_fault_and_one(1),
-            reads: ReadRule::AllButFaulty,
-            pillars: false,
-            speculative: false,
-            replies_itself: false,
-            authority: Authority::Members,
-            counter: Some(Counter::Usig),
-        },
-        f: 1,
-        lane: PillarConfig::default(),
-        tuning: Tuning::default(),
-        requests: RequestMeans::Signature,
-        secret: None,
-        administrators: Administrators {
-            threshold: 2,
-            keys: [0, 1, 2].map(|number| administrator(number).0).to_vec(),
-        },
-        access: Access::Open,
-        members: [0, 1, 2].map(entry).to_vec(),
-        next_member: MemberId(3),
-    }
-}
-
-/// The same without devices, for which one more member is needed.
-fn without_devices() -> Configuration {
-    let mut configuration = first();
-    let facts = &mut configuration.facts;
-    (facts.fault_model, facts.counter) = (FaultModel::Byzantine, None);
-    (facts.group_size, facts.quorum) = (Count::per_fault_and_one(3), QuorumRule::Byzantine);
-    configuration.members.push(entry(3));
-    configuration.next_member = MemberId(4);
-    configuration
-}
-
-/// A change of this configuration that alters it like that.
-fn change_of(current: &Configuration, alter: impl FnOnce(&mut Configuration)) -> Change {
-    let mut next = current.clone();
-    next.number += 1;
-    next.secret = Some(Digest::of(&next.number.to_le_bytes()));
-    alter(&mut next);
-    if next.secret != current.secret {
-        let sealed = Some(SealedSecret([next.number as u8; SealedSecret::BYTES]));
-        next.members.iter_mut().for_each(|member| member.sealed = sealed);
-    }
-    let expires = Millis(NOW + 60_000);
-    Change { expects: current.digest(), attempt: 0, expires, next, needed: Vec::new() }
-}
-
-/// A fourth member joins.
-pub fn adding(current: &Configuration) -> Change {
-    let joins = |next: &mut Configuration| {
-        next.members.push(entry(3));
-        next.next_member = MemberId(4);
-    };
-    let needed = vec![MemberId(3)];
-    Change { needed, ..change_of(current, joins) }
-}
-
-/// An executor of a group, with what the last slots answered.
-struct Group {
-    executor: Executor,
-    time: u64,
-    asked: u64,
-}
-
-impl Group {
-    fn of(configuration: &Configuration) -> Self {
-        let lives = vec![life(1); configuration.members.len()];
-        let membership = Arc::new(configuration.begin(&lives));
-        let executor = Executor::new(membership, toy::Toy::boxed());
-        Self { executor, time: NOW, asked: 0 }
-    }
-
-    /// One slot with one request for each of these. Gives the answers.
-    fn slot(&mut self, asked: &[(ClientId, Petition)]) -> Vec<String> {
-        let requests: Vec<_> = asked.iter().map(|(by, it)| (*by, it.to_bytes())).collect();
-        self.raw(&requests)
-    }
-
-    fn raw(&mut self, asked: &[(ClientId, Bytes)]) -> Vec<String> {
-        let text = |answer: Bytes| String::from_utf8(answer.to_vec()).unwrap();
-        self.answers(asked).into_iter().map(text).collect()
-    }
-
-    fn answers(&mut self, asked: &[(ClientId, Bytes)]) -> Vec<Bytes> {
-        let batch = self.batch(asked);
-        let answer = |outcome| match outcome {
-            Outcome::Done(bytes) => bytes,
-            other => panic!("{other:?}"),
-        };
-        toy::run(&mut self.executor, &batch).into_iter().map(answer).collect()
-    }
-
-    /// One slot that may be taken back.
-    fn speculate(&mut self, asked: &[(ClientId, Petition)]) {
-        let requests: Vec<_> = asked.iter().map(|(by, it)| (*by, it.to_bytes())).collect();
-        let batch = Arc::new(self.batch(&requests));
-        let slot = self.executor.executed().next();
-        let place = Place { view: View(0), slot, history: Digest::default() };
-        self.executor.speculate(place, &batch, true, |_, _| {});
-    }
-
-    fn batch(&mut self, asked: &[(ClientId, Bytes)]) -> Batch {
-        let envelope = |(client, operation): &(ClientId, Bytes)| {
-            self.asked += 1;
-            let requests = vec![Request { number: self.asked, operation: operation.clone() }];
-            let draft = Draft { client: *client, floor: 0, events: None, requests };
-            Arc::new(draft.seal(RequestAuth::Signature([0; 64])))
-        };
-        let envelopes: Vec<_> = asked.iter().map(envelope).collect();
-        Batch { time: Millis(self.time), envelopes, digest: Digest::default() }
-    }
-
-    fn show(&mut self) -> Shown {
-        let answers = self.answers(&[(administrator(1), Petition::Show.to_bytes())]);
-        Shown::from_bytes(&answers[0]).expect("an administrator is shown")
-    }
-
-    fn pass(&mut self, millis: u64) {
-        self.time += millis;
-        toy::pass(&mut self.executor, self.time);
-    }
-
-    /// Two administrators propose the change.
-    fn propose(&mut self, change: &Change) -> Vec<String> {
-        let change = Arc::new(change.clone());
-        let by = |number| (administrator(number), Petition::Propose(change.clone()));
-        self.slot(&[by(0), by(2)])
-    }
-
-    fn pend(&mut self, change: &Change) {
-        assert_eq!(self.propose(change)[1], PENDING);
-    }
-
-    fn ready(&mut self, change: &Change, members: &[u32]) -> Vec<String> {
-        let ready: Vec<_> = members.iter().map(|member| ready(change, *member)).collect();
-        self.slot(&ready)
-    }
-
-    fn is_open(&self, (client, petition): &(ClientId, Petition)) -> bool {
-        let number = self.asked + 1;
-        let requests = vec![Request { number, operation: petition.to_bytes() }];
-        let draft = Draft { client: *client, floor: 0, events: None, requests };
-        let envelope = draft.seal(RequestAuth::Signature([0; 64]));
-        let lookups: Vec<Lookup> = self.executor.lookups(&envelope).collect();
-        matches!(lookups[..], [Lookup::New])
-    }
-
-    /// Goes on in the next epoch, and gives how the last one ended.
-    fn next_epoch(&mut self) -> (Handover, Option<Arc<Configuration>>) {
-        let handover = self.executor.handover().expect("the epoch ends");
-        let next = self.executor.next_configuration();
-        let next_configuration = next.clone().expect("with another configuration");
-        self.executor.begin_epoch(Arc::new(next_configuration.after(&handover)));
-        (handover, next)
-    }
-}
-
-/// A member brings its next key, and the second life of its device.
-pub fn ready(change: &Change, member: u32) -> (ClientId, Petition) {
-    let signing = signing(member, change.next.number as u8 + 1);
-    let (epoch, change) = (Epoch(0), change.digest());
-    // Replicas check it before they order the request.
-    let possession = Signature([0; 64]);
-    (identity(member), Petition::Ready(Ready { epoch, change, signing, life: life(2), possession }))
-}
-
-/// The same in a later epoch.
-fn ready_in(epoch: u64, change: &Change, member: u32) -> (ClientId, Petition) {
-    let (client, Petition::Ready(asked)) = ready(change, member) else { panic!() };
-    (client, Petition::Ready(Ready { epoch: Epoch(epoch), ..asked }))
-}
 
 #[test]
 fn as_many_administrators_as_the_configuration_asks_for_have_to_propose_the_same() {
@@ -363,161 +140,6 @@ fn of_each_administrator_the_last_request_counts() {
 }
 
 #[test]
-fn the_epoch_ends_with_the_next_configuration_once_all_its_members_are_ready() {
-    let mut group = Group::of(&first());
-    let change = adding(&first());
-    group.pend(&change);
-    assert_eq!(group.ready(&change, &[0, 1, 3]), ["ready"; 3]);
-    assert!(!group.executor.is_ending());
-    assert_eq!(group.ready(&change, &[2]), ["ready"]);
-    assert!(group.executor.is_ending());
-    let (handover, next) = group.next_epoch();
-    let next = next.expect("another one");
-    assert_eq!((handover.epoch, handover.next), (Epoch(0), Some(next.digest())));
-    assert_eq!(handover.lives, [life(2); 4]);
-    let signed: Vec<_> = next.members.iter().map(|member| member.signing).collect();
-    assert_eq!(signed, [0, 1, 2, 3].map(|member| signing(member, 2)));
-    let said = Configuration { members: change.next.members.clone(), ..(*next).clone() };
-    assert_eq!(said, change.next, "nothing but keys is another than what was proposed");
-    // In it, what changed the one before is void.
-    assert!(group.propose(&change)[0].starts_with("it was made for another configuration"));
-    assert!(group.executor.pending_change().is_none());
-    let again = change_of(&next, |it| it.f = 1);
-    group.pend(&again);
-}
-
-#[test]
-fn the_epoch_waits_for_the_last_ones_and_not_for_ever() {
-    let mut group = Group::of(&first());
-    let change = adding(&first());
-    group.pend(&change);
-    group.ready(&change, &[0, 1, 2]);
-    group.pass(READY_WAIT_MILLIS);
-    assert!(!group.executor.is_ending(), "the new member has to be ready");
-    group.ready(&change, &[3]);
-    assert!(group.executor.is_ending());
-
-    let mut group = Group::of(&first());
-    group.pend(&change);
-    group.ready(&change, &[0, 1, 3]);
-    group.pass(READY_WAIT_MILLIS - 1);
-    assert!(!group.executor.is_ending());
-    // Members repeat it, so that agreed time passes in a group that is idle.
-    assert!(group.is_open(&ready(&change, 0)));
-    group.pass(1);
-    let (handover, next) = group.next_epoch();
-    let left_out = &next.expect("another one").members[2];
-    assert_eq!(left_out.signing, signing(2, 1), "one that is not ready keeps its key");
-    assert_eq!(handover.lives, [life(2), life(2), life(1), life(2)], "and its running device");
-}
-
-/// It said that it is ready as a life that it has lost meanwhile.
-#[test]
-fn a_member_that_is_admitted_anew_has_to_say_again_that_it_is_ready() {
-    let mut group = Group::of(&first());
-    let change = change_of(&first(), |it| it.f = 1);
-    group.pend(&change);
-    group.ready(&change, &[0, 1]);
-    group.time += READY_WAIT_MILLIS - 1;
-    let (epoch, configuration) = (Epoch(0), first().digest());
-    let asked = Petition::Admit(Admission { epoch, configuration, life: life(7) });
-    // A faulty primary has both ordered in one slot, the one that is out of date behind the other.
-    let answers = group.slot(&[(identity(1), asked), ready(&change, 1)]);
-    assert_eq!(answers, ["admitted", "asked of another epoch"]);
-    let handover = group.executor.handover().expect("the epoch ends");
-    assert_eq!((handover.next, group.executor.next_configuration()), (None, None));
-    let membership = first().begin(&[life(1); 3]);
-    group.executor.begin_epoch(Arc::new(membership.after(&handover)));
-    assert!(group.executor.pending_change().is_some(), "it goes on in the next epoch");
-    group.pass(READY_WAIT_MILLIS);
-    assert!(!group.executor.is_ending(), "one is too few");
-    // What it said as the life that it lost means nothing any more, whoever has it ordered again.
-    assert!(!group.is_open(&ready(&change, 1)));
-    assert_eq!(group.ready(&change, &[1]), ["asked of another epoch"]);
-    let later = |member| ready_in(1, &change, member);
-    assert_eq!(group.slot(&[later(1)]), ["ready"]);
-    group.pass(READY_WAIT_MILLIS - 1);
-    assert!(!group.executor.is_ending(), "the wait begins again");
-    group.pass(1);
-    assert!(group.executor.next_configuration().is_some());
-}
-
-/// Else the group could stand still: if one of the others falls silent, nobody could admit them.
-#[test]
-fn where_devices_certify_all_who_have_none_have_to_be_ready() {
-    let mut group = Group::of(&without_devices());
-    let devices = first().facts;
-    let change = change_of(&without_devices(), |it| it.facts = devices);
-    group.pend(&change);
-    group.ready(&change, &[0, 1, 2]);
-    group.pass(READY_WAIT_MILLIS);
-    assert!(!group.executor.is_ending());
-    group.ready(&change, &[3]);
-    assert!(group.executor.is_ending());
-    // Without devices enough are enough.
-    let mut group = Group::of(&without_devices());
-    let change = change_of(&without_devices(), |it| it.protocol = "other".to_owned());
-    group.pend(&change);
-    group.ready(&change, &[0, 1, 2]);
-    group.pass(READY_WAIT_MILLIS);
-    assert!(group.executor.is_ending());
-}
-
-/// Nor could anybody admit a new member then, if it runs nothing that counts.
-#[test]
-fn without_devices_new_members_have_to_be_ready_too() {
-    let ends = || {
-        let mut group = Group::of(&without_devices());
-        let replaces = |next: &mut Configuration| {
-            next.members[0] = entry(4);
-            next.next_member = MemberId(5);
-        };
-        let change = change_of(&without_devices(), replaces);
-        group.pend(&change);
-        group.ready(&change, &[1, 2, 3]);
-        group.pass(READY_WAIT_MILLIS);
-        let is_early = group.executor.is_ending();
-        if !is_early {
-            group.ready(&change, &[4]);
-        }
-        (is_early, group.executor.is_ending())
-    };
-    assert_eq!(ends(), (false, true));
-    #[cfg(feature = "mutants")]
-    {
-        let bug = Some("roster.new-ones-not-needed");
-        assert_eq!(pentarchy_core::mutant::with(bug, ends), (true, true));
-    }
-}
-
-/// Three come, so that two faults are tolerated: five of seven have to be ready.
-#[test]
-fn a_group_that_grows_waits_for_enough_of_its_next_size() {
-    let ends = || {
-        let mut group = Group::of(&without_devices());
-        let change = change_of(&without_devices(), |next| {
-            next.members.extend([4, 5, 6].map(entry));
-            (next.f, next.next_member) = (2, MemberId(7));
-        });
-        group.pend(&change);
-        group.ready(&change, &[0, 4, 5, 6]);
-        group.pass(READY_WAIT_MILLIS);
-        let is_early = group.executor.is_ending();
-        if !is_early {
-            group.ready(&change, &[1]);
-            group.pass(READY_WAIT_MILLIS);
-        }
-        (is_early, group.executor.is_ending())
-    };
-    assert_eq!(ends(), (false, true));
-    #[cfg(feature = "mutants")]
-    {
-        let bug = Some("roster.ready-by-former-size");
-        assert_eq!(pentarchy_core::mutant::with(bug, ends), (true, true));
-    }
-}
-
-#[test]
 fn what_expired_or_was_withdrawn_is_void() {
     let mut group = Group::of(&first());
     let change = adding(&first());
@@ -578,6 +200,44 @@ fn a_change_is_settled_once_nothing_takes_it_back() {
     assert!(group.executor.pending_change().is_none() && is_settled(&group));
     group.executor.commit(Slot(4), |_, _| {});
     assert!(!is_settled(&group));
+}
+
+/// A group that was lost can have two configurations of one number: that to which it came itself,
+/// and that with which its administrators had it go on. A change states the whole next
+/// configuration. If it was made for one of the two, it takes back what only the other one has.
+#[test]
+fn a_change_is_for_one_configuration_and_for_no_other_of_its_number() {
+    let meant = Configuration { number: 1, ..first() };
+    let present = Configuration { access: Access::only([ClientId([1; 32])]), ..meant.clone() };
+    let change = change_of(&meant, |_| {});
+    let said = || Group::of(&present).propose(&change).remove(1);
+    assert!(said().starts_with("it was made for another configuration"), "{}", said());
+    #[cfg(feature = "mutants")]
+    {
+        let bug = Some("roster.change-without-expected");
+        let said = pentarchy_core::mutant::with(bug, said);
+        assert_eq!(said, PENDING, "anyone may be a client again");
+    }
+}
+
+/// Its members may have made keys for it, and some of them may count as ready.
+#[test]
+fn a_pending_change_does_not_give_way_to_another_one() {
+    let next_members = || {
+        let mut group = Group::of(&first());
+        let (one, other) = (adding(&first()), change_of(&first(), |it| it.f = 1));
+        group.pend(&one);
+        group.ready(&one, &[0, 1, 2]);
+        group.propose(&other);
+        group.ready(&one, &[3]);
+        group.executor.next_configuration().map(|next| next.members.len())
+    };
+    assert_eq!(next_members(), Some(4));
+    #[cfg(feature = "mutants")]
+    {
+        let bug = Some("roster.second-change-replaces");
+        assert_eq!(pentarchy_core::mutant::with(bug, next_members), None);
+    }
 }
 
 /// Why a change is refused.
@@ -681,39 +341,7 @@ fn a_change_that_no_group_should_take_is_refused() {
     assert_eq!(outcomes, [Outcome::Done(Bytes::from_static(b"bad"))], "it is the service's");
 }
 
-#[test]
-fn who_is_not_ready_as_it_says_does_not_count() {
-    let mut group = Group::of(&first());
-    let change = adding(&first());
-    assert_eq!(group.ready(&change, &[0]), ["no such change is pending"]);
-    group.pend(&change);
-    let mut says = |by: u32, alter: &dyn Fn(&mut Ready)| {
-        let (client, Petition::Ready(mut asked)) = ready(&change, by) else { panic!() };
-        alter(&mut asked);
-        let petition = (client, Petition::Ready(asked));
-        let is_open = group.is_open(&petition);
-        let said = group.slot(&[petition]).remove(0);
-        assert_eq!(is_open, said == "ready", "{said}");
-        said
-    };
-    assert_eq!(says(1, &|it| it.change = Digest::of(b"another")), "no such change is pending");
-    let in_use = "that signing key is in use; bring a new one";
-    for taken in [signing(0, 1), signing(1, 1), identity(2).0, entry(3).signing] {
-        assert_eq!(says(1, &|it| it.signing = taken), in_use, "{taken:?}");
-    }
-    let of_device = "a device with a key of its own has to be attested";
-    assert_eq!(says(1, &|it| it.life.device_key = [1; 32]), of_device);
-    assert_eq!(says(0, &|_| {}), "ready");
-    assert_eq!(says(1, &|it| it.signing = signing(0, 2)), in_use, "another member's next one");
-    assert_eq!(says(3, &|it| it.signing = entry(3).signing), "ready", "that of its own card");
-    let stranger = (administrator(0), ready(&change, 1).1);
-    let refused = "only members of the pending configuration can be ready for it";
-    assert_eq!(group.slot(&[stranger]), [refused]);
-    let nonsense = group.raw(&[(administrator(0), Bytes::from_static(b"\x09"))]);
-    assert_eq!(nonsense, ["that is nothing that a group does"]);
-}
-
-/// Nor does that of a former member or administrator, or of somebody who comes too early.
+/// Whether a former member or administrator asks it, or somebody who comes too early.
 #[test]
 fn what_a_stranger_asks_of_the_group_never_reaches_the_service() {
     let mut group = Group::of(&first());

@@ -1,6 +1,6 @@
 //! The chain of configurations: who can prove how one ended, and to whom.
 
-use crate::changing::{first, life};
+use crate::governed::{first, life};
 use pentarchy_core::auth::{Signature, Verifier};
 use pentarchy_core::configuration::{Administrators, Configuration, MemberEntry};
 use pentarchy_core::counter::{Instance, TrustedMac, Ui};
@@ -412,6 +412,28 @@ fn a_link_convinces_only_as_what_its_signers_saw() {
     // A group that nobody stated has none that comes next.
     let unstated = Membership { stated: None, ..group.clone() };
     assert!(!good.is_valid(&unstated, &Keys(&unstated)));
+}
+
+/// Whoever passes a proof on could put a configuration of its own beside what others signed.
+#[test]
+fn a_replica_goes_on_in_the_configuration_that_was_signed_and_in_no_other() {
+    let group = group();
+    let signed = link(&group, &next(&first(), &[0, 1, 2]), &[1, 2]);
+    let invented = next(&first(), &[0, 3, 4]);
+    let ends_in = || {
+        let mut epochs = replica(0, &group);
+        let shown = Proof { next: Some(Arc::new(invented.clone())), ..signed.clone() };
+        hear(&mut epochs, 1, Message::Proofs(vec![shown]));
+        epochs.on_round(Millis(10_000), &mut Vec::new());
+        epochs.on_round(Millis(20_000), &mut Vec::new());
+        epochs.membership().configuration
+    };
+    assert_eq!(ends_in(), group.configuration);
+    #[cfg(feature = "mutants")]
+    {
+        let bug = Some("epochs.next-not-compared");
+        assert_eq!(pentarchy_core::mutant::with(bug, ends_in), invented.digest());
+    }
 }
 
 /// Their old keys prove nothing about what came later, even together.

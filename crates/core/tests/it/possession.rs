@@ -1,6 +1,6 @@
 //! A member that says that it is ready shows that it has the key by which it is to sign.
 
-use crate::changing::{adding, first, identity, life, ready};
+use crate::governed::{adding, first, identity, life, ready};
 use pentarchy_core::auth::Signature;
 use pentarchy_core::change::{Petition, Ready, proves_possession};
 use pentarchy_core::digest::Digest;

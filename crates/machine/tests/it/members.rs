@@ -29,8 +29,8 @@ use pentarchy_core::standing::Standing;
 use pentarchy_core::transfer::{self, Transfer};
 use pentarchy_core::wire::Wire as _;
 use pentarchy_machine::{
-    EPOCHS, Engine, EngineParts, EpochFactory, EpochManager, Halt, HostLimits, Machine,
-    MachineParts, ObservedStore, PROTOCOL, Resuming, Started,
+    Beginning, EPOCHS, Engine, EngineParts, EpochFactory, EpochManager, Halt, HostLimits, Kept,
+    Machine, MachineParts, ObservedStore, PROTOCOL, Resuming, Started,
 };
 use pentarchy_services::null::Null;
 use pentarchy_storage::kept::{Certificates, DurableStore};
@@ -295,6 +295,23 @@ fn one_who_left_has_no_place_and_is_shown_how_its_epoch_ended() {
     assert_eq!(Message::from_bytes(&bytes.slice(1..)), Ok(Message::Proofs(vec![link()])));
 }
 
+/// Whom a replica hears in the second epoch if member 2 says something of the first one. It was
+/// replica 2 there, and is replica 1 now.
+fn heard_of_the_epoch_before() -> Vec<ReplicaId> {
+    let (mut bench, heard) = bench(1);
+    bench.round(1, &[]).unwrap();
+    end(&mut bench).unwrap();
+    say(&mut bench, 2, 0);
+    std::mem::take(&mut *heard.lock().unwrap())
+}
+
+#[test]
+fn what_is_said_in_an_epoch_counts_for_no_replica_of_the_next_one() {
+    assert_eq!(heard_of_the_epoch_before(), []);
+    let bug = Some("engine.index-before-epoch");
+    assert_eq!(mutant::with(bug, heard_of_the_epoch_before), [ReplicaId(1)]);
+}
+
 #[test]
 fn clients_are_shown_how_a_configuration_ended_when_it_does_and_when_they_ask() {
     let (mut bench, _) = bench(1);
@@ -471,6 +488,20 @@ fn a_replica_that_is_left_out_ends_when_all_that_stay_have_the_state() {
     assert!(has_ended(bench.round(2, &[])));
 }
 
+/// Whether a replica that is left out has ended before anybody said that it has the state.
+fn ends_with_a_state_that_others_lack() -> bool {
+    let (mut bench, _) = bench(0);
+    bench.round(1, &[]).unwrap();
+    matches!(end(&mut bench), Err(Halt::Removed(Epoch(1))))
+}
+
+#[test]
+fn a_replica_that_is_left_out_stays_as_long_as_others_lack_the_state() {
+    assert!(!ends_with_a_state_that_others_lack());
+    let early = Some("epochs.leaves-at-once");
+    assert!(mutant::with(early, ends_with_a_state_that_others_lack));
+}
+
 #[test]
 fn a_replica_that_is_left_out_shows_others_so_and_answers_no_query() {
     let mut bench = left_out();
@@ -557,4 +588,91 @@ fn former_keys_prove_nothing_while_the_next_epoch_waits_for_the_disk() {
     assert_eq!(shown_two_ends_while_the_disk_is_slow(), [1, 2]);
     let early = Some("epochs.judged-early");
     assert_eq!(mutant::with(early, shown_two_ends_while_the_disk_is_slow), [2, 2]);
+}
+
+/// Whether a replica has signed how its epoch ends while it has the state in memory only, and when
+/// its disk has that too.
+fn signs_before_and_behind_the_disk() -> [bool; 2] {
+    let disk = SlowDisk::new(identity(ReplicaId(1)), first());
+    let (mut bench, _) = of_disk(1, Some(disk.clone()));
+    asks_admission(&mut bench);
+    bench.round(1, &[]).unwrap();
+    let before = has_voted(&mut bench);
+    disk.settle();
+    bench.round(1, &[]).unwrap();
+    [before, has_voted(&mut bench)]
+}
+
+/// Whether a replica has told others since the last look how its epoch ends.
+fn has_voted(bench: &mut Bench) -> bool {
+    take_told(bench).iter().any(|(_, message)| matches!(message, Message::Vote(..)))
+}
+
+/// All that signed could lose power, and the next epoch would begin with a state that is gone.
+#[test]
+fn a_replica_signs_for_a_state_when_its_disk_has_it() {
+    assert_eq!(signs_before_and_behind_the_disk(), [false, true]);
+    let early = Some("epochs.votes-before-state-is-durable");
+    assert_eq!(mutant::with(early, signs_before_and_behind_the_disk), [true, true]);
+}
+
+/// A member that keeps what it says has gone on in the second configuration, with its disk, which
+/// does not know that yet.
+fn ahead_of_its_disk() -> (Bench, SlowDisk) {
+    let disk = SlowDisk::new(identity(ReplicaId(1)), first());
+    let (mut bench, _) = of_disk(1, Some(disk.clone()));
+    bench.round(1, &[]).unwrap();
+    end(&mut bench).unwrap();
+    bench.round(1, &[]).unwrap();
+    assert_eq!(bench.status().epoch, 1);
+    (bench, disk)
+}
+
+/// Whether a member has erased its keys of the first configuration before its disk knows of the
+/// second one, and then.
+fn erases_before_and_behind_the_disk() -> [bool; 2] {
+    let (mut bench, disk) = ahead_of_its_disk();
+    let (_, past) = disk.reopened(identity(ReplicaId(1)), &first());
+    assert_eq!(past.membership.epoch, Epoch(0), "if power fails now, it starts with those keys");
+    let before = !bench.machine.is_to_erase_keys();
+    disk.settle();
+    bench.round(1, &[]).unwrap();
+    [before, !bench.machine.is_to_erase_keys()]
+}
+
+#[test]
+fn former_keys_stay_until_no_power_failure_leads_back_to_them() {
+    assert_eq!(erases_before_and_behind_the_disk(), [false, true]);
+    let early = Some("epochs.erases-before-durable");
+    assert_eq!(mutant::with(early, erases_before_and_behind_the_disk), [true, true]);
+}
+
+/// The members of the group in which a replica goes on that starts again with a file of the first
+/// configuration, and a disk that knows the second one.
+fn members_after_a_restart() -> Vec<u32> {
+    let (mut bench, disk) = ahead_of_its_disk();
+    disk.settle();
+    bench.round(1, &[]).unwrap();
+    let (disk, past) = disk.reopened(identity(ReplicaId(1)), &first());
+    let (me, heard) = (MemberId(1), Heard::default());
+    let beginning = Beginning {
+        me,
+        life: life(),
+        membership: first(),
+        links: Vec::new(),
+        learned: None,
+        factory: &mut Cores { me, heard },
+        counters: &mut Vec::new(),
+        is_split: false,
+    };
+    let kept = Kept::Log(disk, Some(Box::new(past)));
+    let begun = beginning.begin(Box::new(Null::new()), kept).expect("what is kept is its own");
+    begun.following.membership().members.iter().map(|member| member.id.0).collect()
+}
+
+#[test]
+fn a_replica_that_starts_again_goes_by_its_log_and_not_by_its_file() {
+    assert_eq!(members_after_a_restart(), [1, 2, 3]);
+    let bug = Some("beginning.configuration-from-file");
+    assert_eq!(mutant::with(bug, members_after_a_restart), [0, 1, 2, 3]);
 }

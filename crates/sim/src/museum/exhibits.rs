@@ -297,6 +297,48 @@ pub const EXHIBITS: &[Exhibit] = &[
         breaks: &["liveness"],
     },
     Exhibit {
+        name: "joiner-without-state",
+        source: "Ongaro, Consensus: Bridging Theory and Practice, 2014, section 4.2.1",
+        about: "a new member counts as soon as administrators propose it, although it has neither \
+                the state nor a device; if it stays away, one fault less is tolerated",
+        protocol: "minbft",
+        flaw: Flaw::Mutant("roster.change-ends-epoch"),
+        scene: Scene::Swarm { seeds: 20, shape: replaced },
+        breaks: &["configuration"],
+    },
+    Exhibit {
+        name: "leaver-with-the-state",
+        source: "Liskov and Cowling, Viewstamped Replication Revisited, 2012, section 7",
+        about: "a member ends as soon as the group goes on without it; the only other member that \
+                has the state lies about it, so those that stay never get it",
+        protocol: "minbft",
+        flaw: Flaw::Mutant("epochs.leaves-at-once"),
+        scene: Scene::Swarm { seeds: 20, shape: replaced_by_those_who_lag },
+        breaks: &["liveness"],
+    },
+    Exhibit {
+        name: "former-keys",
+        source: "Kuznetsov and Tonkikh, Asynchronous Reconfiguration with Byzantine Failures, \
+                 DISC 2020",
+        about: "a member that leaves keeps its signing key; whoever finds the machines of f + 1 \
+                such members can prove another end of their configuration",
+        protocol: "minbft",
+        flaw: Flaw::Mutant("epochs.signing-key-kept"),
+        scene: Scene::Swarm { seeds: 20, shape: replaced },
+        breaks: &["retirement"],
+    },
+    Exhibit {
+        name: "former-member-answers",
+        source: "Kuznetsov and Tonkikh, Asynchronous Reconfiguration with Byzantine Failures, \
+                 DISC 2020",
+        about: "an attacker takes over a machine that has left the group; it and a faulty member \
+                tell one lie to a client that has not heard of the change",
+        protocol: "minbft",
+        flaw: Flaw::Mutant("welcome.by-identity"),
+        scene: Scene::Swarm { seeds: 20, shape: replaced_and_taken_over },
+        breaks: &["linearizability"],
+    },
+    Exhibit {
         name: "slow-primary",
         source: "Amir et al., Prime, 2011; Clement et al., NSDI 2009",
         about: "a primary that is just fast enough not to run into the timeout is never deposed, \
@@ -431,6 +473,35 @@ const FIRST_SLOT: &str = "n=4 f=1 clients=2 requests_each=20 think_us=300000 che
 /// Two requests that reach the two copies of the first primary in different orders.
 fn first_slot(options: &mut Options) {
     *options = FIRST_SLOT.parse().expect("words that `sim replay` knows");
+}
+
+/// Administrators replace r0, the first primary, by a new machine, r3. Of the two clients, only the
+/// second one can be late to follow.
+const REPLACED: &str = "n=3 f=1 clients=2 requests_each=60 think_us=100000 batch=16 in_flight=4 \
+    latency_us=50 jitter_us=100 heal_at_us=4000000 administrators=1 at=100000:replace(0)";
+
+fn replaced(options: &mut Options) {
+    *options = REPLACED.parse().expect("words that `sim replay` knows");
+}
+
+/// All who know the state with which the group goes on are r0, which leaves, and r2, which gives it
+/// to nobody. The other member that stays hears nothing until then.
+fn replaced_by_those_who_lag(options: &mut Options) {
+    replaced(options);
+    options.byzantine = vec![(ReplicaId(2), vec![Behaviour::Poison { rate_ppm: 1_000_000 }])];
+    let target = Target::Replica(ReplicaId(1));
+    let away = Disturbance::Isolate { target, hears: false, clients: true, lasts: 6_000_000 };
+    options.disturbances.push((50_000, away));
+    options.heal_at = 7_000_000;
+}
+
+/// Somebody takes over r0 when it has left. The faulty member tells clients nothing but the lie.
+fn replaced_and_taken_over(options: &mut Options) {
+    replaced(options);
+    (options.possesses, options.workload.follow_late_ms) = (true, 5_000);
+    let friends = ReplicaSet((1 << (options.n + 1)) - 1);
+    let mute = Behaviour::Selective { friends, answers_clients: false };
+    options.byzantine = vec![(ReplicaId(2), vec![mute])];
 }
 
 /// Each message of the primary is late by a third of the request timeout.
