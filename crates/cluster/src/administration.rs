@@ -70,6 +70,12 @@ impl Administrator {
         self.client.id().0
     }
 
+    /// Its connection, to ask members how they are.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Whether the configuration that a change makes has this administrator.
     #[must_use]
     pub fn stays(&self, change: &Change) -> bool {
@@ -294,6 +300,12 @@ pub enum CannotAlter {
     /// A card is a member's.
     #[error("the machine at {0} is a member already, or its card was given twice")]
     Member(String),
+    /// A card is for another group.
+    #[error(
+        "the card of the machine at {0} is for another group: prepare the machine anew, with the \
+         cluster.toml of this group: `pentarchy members prepare`"
+    )]
+    OtherGroup(String),
     /// The members' devices would have to take another secret, and cannot.
     #[error(
         "where members come or go, the trusted counters of {0} need another secret, and counters \
@@ -363,6 +375,9 @@ pub(crate) fn altered(
     }
     for card in wanted.joins {
         let (identity, signing, address) = (card.identity, card.signing, card.address.clone());
+        if card.group != next.group {
+            return Err(CannotAlter::OtherGroup(address));
+        }
         if next.members.iter().any(|member| member.identity == identity) {
             return Err(CannotAlter::Member(address));
         }
@@ -649,7 +664,7 @@ mod tests {
     fn members_that_come_or_stay_can_read_the_next_secret_and_others_cannot() {
         let group = group(RequestMode::Session);
         let keys: Vec<_> = group.replicas.iter().map(|it| it.signing.clone()).collect();
-        let new = NewMember::generate("10.0.0.9:7000").expect("an address");
+        let new = NewMember::generate(group.config.group, "10.0.0.9:7000").expect("an address");
         let first = group.config.configuration();
         let cards = [new.card().clone()];
         let wanted = Alteration { joins: &cards, leaves: &[MemberId(1)], ..Alteration::default() };
@@ -667,6 +682,20 @@ mod tests {
         let mut altered = change.clone();
         altered.next.members[0].sealed = altered.next.members[1].sealed;
         assert_eq!(differences(&change.next, &altered), ["secret"]);
+    }
+
+    #[test]
+    fn a_card_brings_a_machine_into_its_own_group_alone() {
+        let [own, other] = [(); 2].map(|()| group(RequestMode::Signature).config);
+        let alters = |of: &ClusterConfig, with: &ClusterConfig| {
+            let new = NewMember::generate(with.group, "10.0.0.9:7000").expect("an address");
+            let cards = [new.card().clone()];
+            let wanted = Alteration { joins: &cards, ..Alteration::default() };
+            alter(&shown(of.configuration()), &wanted, &TERMS).map(|change| change.needed.len())
+        };
+        assert_eq!(alters(&own, &own), Ok(1));
+        let foreign = CannotAlter::OtherGroup("10.0.0.9:7000".to_owned());
+        assert_eq!(alters(&own, &other), Err(foreign));
     }
 
     #[test]

@@ -13,14 +13,15 @@ use crate::config::ClusterConfig;
 use crate::error::ConfigError;
 use crate::files;
 use pentarchy_core::epochs::Proof;
+use pentarchy_core::limits::{CONFIGURATIONS_MAX, LINK_BYTES_MAX};
 use pentarchy_core::wire::Wire as _;
 use std::path::{Path, PathBuf};
 
 /// The first line.
 const HEAD: &str = "# How this group's configurations ended; see pentarchy config --help\n";
 
-/// No larger file is read: the longest chain of the largest group, in hexadecimal digits.
-const CHAIN_FILE_BYTES_MAX: u64 = 256 << 20;
+/// No larger file is read: the longest chain of the largest group, in lines of hexadecimal digits.
+const CHAIN_FILE_BYTES_MAX: u64 = CONFIGURATIONS_MAX * (2 * LINK_BYTES_MAX as u64 + 1) + (1 << 10);
 
 /// What to do about a file of no use.
 const REMEDY: &str = "remove the file, and write it anew: pentarchy config export";

@@ -87,7 +87,11 @@ impl ClusterConfig {
                 return Err(bad());
             }
             let (devices, mode) = (Arc::new(NoDevice), RequestMode::Signature);
-            let verifier = GroupVerifier::new(membership.clone(), devices, mode, None);
+            let signers = match mutant!("following.believes-single-link") {
+                true => Arc::new(link.successor(&membership)),
+                false => membership.clone(),
+            };
+            let verifier = GroupVerifier::new(signers, devices, mode, None);
             let verifier = verifier.map_err(|_| bad())?;
             if !link.is_valid(&membership, &verifier) {
                 return Err(bad());
@@ -328,7 +332,7 @@ mod tests {
         };
         let (new, signing) = (KeyPair::generate(), KeyPair::generate().public());
         let address = format!("10.0.1.{}:7000", config.configuration().next_member.0);
-        let card = Card::new(&new, signing, Incarnation(1), &address);
+        let card = Card::new(config.group, &new, signing, Incarnation(1), &address);
         let card = card.expect("an address");
         let leaves = [membership.members[1].id];
         let wanted = Alteration { joins: &[card], leaves: &leaves, ..Alteration::default() };
@@ -392,5 +396,25 @@ mod tests {
         next.f = 0;
         other.next = Some(Arc::new(next));
         assert_eq!(config.follow(&[other]), Err(BadLink(0)), "they signed for another one");
+    }
+
+    /// Whoever makes a configuration up has the keys that it names.
+    #[test]
+    fn a_link_that_the_members_of_the_next_configuration_sign_leads_nowhere() {
+        let NewCluster { config, .. } = group();
+        let keys: Vec<KeyPair> = (0..4).map(|_| KeyPair::generate()).collect();
+        let mut forged = link(&config, &[]);
+        let mut next = Configuration::clone(forged.next.as_deref().expect("it names one"));
+        for (member, keys) in next.members.iter_mut().zip(&keys) {
+            member.signing = keys.public();
+        }
+        forged.handover.next = Some(next.digest());
+        forged.next = Some(Arc::new(next));
+        let statement = forged.handover.statement(&config.membership());
+        let signatures = keys.iter().map(|keys| Signature(keys.sign(&statement)));
+        forged.signatures = (0..2).map(ReplicaId).zip(signatures).collect();
+        let led_to = || config.follow_shown(std::slice::from_ref(&forged)).map(|led| led.number());
+        assert_eq!(led_to(), Err(BadLink(0)));
+        assert_eq!(mutant::with(Some("following.believes-single-link"), led_to), Ok(1));
     }
 }

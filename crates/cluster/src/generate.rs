@@ -183,15 +183,15 @@ pub struct NewMember {
 }
 
 impl NewMember {
-    /// Makes them, for a machine that others reach at this address.
+    /// Makes them, for a machine that is to join this group and that others reach at this address.
     ///
     /// # Errors
     /// [`BadCard::Address`]
-    pub fn generate(address: &str) -> Result<Self, BadCard> {
+    pub fn generate(group: GroupId, address: &str) -> Result<Self, BadCard> {
         let secrets = ReplicaSecrets::generate(None);
         let signing = secrets.signing.lock().current().public();
         let device = secrets.device.incarnation();
-        let card = Card::new(&secrets.key, signing, device, address)?;
+        let card = Card::new(group, &secrets.key, signing, device, address)?;
         Ok(Self { secrets, card })
     }
 

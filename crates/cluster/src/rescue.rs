@@ -193,6 +193,7 @@ mod tests {
     use crate::generate::{GroupOptions, NewCluster, NewMember};
     use pentarchy_core::digest::Digest;
     use pentarchy_core::ids::Slot;
+    use pentarchy_core::mutant;
     use pentarchy_core::service::{Context, Service, SmallService, Whole};
     use pentarchy_core::wire::Wire as _;
 
@@ -226,15 +227,15 @@ mod tests {
         executor.snapshot(Slot(0)).expect("it was made").clone()
     }
 
-    fn cards(n: u16) -> Vec<Card> {
-        let new = |id| NewMember::generate(&format!("10.0.1.{id}:7000")).expect("an address");
-        (0..n).map(|id| new(id).card().clone()).collect()
+    fn cards(of: &ClusterConfig, n: u16) -> Vec<Card> {
+        let new = |id| NewMember::generate(of.group, &format!("10.0.1.{id}:7000"));
+        (0..n).map(|id| new(id).expect("an address").card().clone()).collect()
     }
 
     #[test]
     fn enough_administrators_have_a_group_go_on_elsewhere() {
         let NewCluster { config, administrator_keys: keys, .. } = group();
-        let (state, cards) = (state(&config), cards(3));
+        let (state, cards) = (state(&config), cards(&config, 3));
         let mut link = rescue(&config, &state, &cards, None).expect("three machines for three");
         assert_eq!(lacks(&config, &link), 2);
         sign(&config, &mut link, &keys[2]).expect("an administrator");
@@ -248,7 +249,8 @@ mod tests {
         let addresses: Vec<_> = led.replicas.iter().map(|it| it.address.as_str()).collect();
         assert_eq!(addresses, ["10.0.1.0:7000", "10.0.1.1:7000", "10.0.1.2:7000"]);
         // Who shows that over the network may have made it up with administrators of another time.
-        assert!(config.follow_shown(std::slice::from_ref(&link)).is_err());
+        let shown = || config.follow_shown(std::slice::from_ref(&link)).is_ok();
+        assert!(!shown() && mutant::with(Some("following.rescue-shown"), shown));
         assert_eq!(led.follow_shown(std::slice::from_ref(&link)).as_ref(), Ok(&led), "known");
         let base = led.rescued_from().expect("that is how it began");
         let adopted = Executor::adopted(&state, Arc::new(led.membership())).expect("a state");
@@ -274,8 +276,9 @@ mod tests {
     fn nobody_signs_what_says_two_things_or_is_of_another_time() {
         let NewCluster { config, administrator_keys: keys, .. } = group();
         let state = state(&config);
-        let shown = rescue(&config, &state, &cards(3), None).expect("three machines");
-        let meant = rescue(&config, &state, &cards(3), None).expect("three others");
+        let of_three = || rescue(&config, &state, &cards(&config, 3), None);
+        let shown = of_three().expect("three machines");
+        let meant = of_three().expect("three others");
         let mut mixed = Proof { handover: meant.handover.clone(), ..shown.clone() };
         let refused = |link: &mut Proof, of: &ClusterConfig| sign(of, link, &keys[0]).unwrap_err();
         assert!(matches!(refused(&mut mixed, &config), CannotRescue::OtherLink(0)));
@@ -296,8 +299,11 @@ mod tests {
         let NewCluster { config, .. } = group();
         let state = state(&config);
         let refused = |cards: &[Card]| rescue(&config, &state, cards, None).expect_err("no group");
-        assert!(matches!(refused(&cards(2)), CannotRescue::Machines(CannotAlter::Bad(_))));
         let other = group().config;
+        let foreign = refused(&cards(&other, 3));
+        assert!(matches!(foreign, CannotRescue::Machines(CannotAlter::OtherGroup(_))));
+        let cards = |n| cards(&config, n);
+        assert!(matches!(refused(&cards(2)), CannotRescue::Machines(CannotAlter::Bad(_))));
         let found = rescue(&other, &state, &cards(3), None);
         assert!(matches!(found, Err(CannotRescue::OtherConfiguration { .. })));
         let none = ClusterConfig { administrators: Default::default(), ..config.clone() };

@@ -180,7 +180,7 @@ impl ChangingGroup {
     }
 
     fn with_new_machine(&mut self, leaves: &[MemberId]) -> Outcome<Prepared> {
-        let new = NewMember::generate(&self.next_address()?)
+        let new = NewMember::generate(self.config.group, &self.next_address()?)
             .map_err(|error| Failure::Internal(error.to_string()))?;
         let joins = [new.card().clone()];
         let change =

@@ -155,7 +155,8 @@ impl LocalCluster {
     fn prepare(&mut self, service: Box<dyn Service>) -> Result<Joiner, StartError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
-        let new = NewMember::generate(&address.to_string()).expect("it is an address");
+        let new = NewMember::generate(self.first.group, &address.to_string());
+        let new = new.expect("it is an address");
         let (card, number) = (new.card().clone(), self.machines.len());
         let ReplicaSecrets { key, signing, device } = new.into_secrets();
         self.machines.push(Machine::new(key, signing, address));

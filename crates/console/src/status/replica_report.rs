@@ -48,6 +48,8 @@ pub struct ReplicaReport {
 #[serde(default)]
 pub struct Known {
     pub configuration: Option<String>,
+    pub configuration_number: Option<u64>,
+    pub has_former_key: Option<bool>,
     pub epoch: u64,
     pub fault: Option<String>,
     pub view: u64,

@@ -12,6 +12,7 @@ use clap::Args;
 use pentarchy::config::{ClusterConfig, Durability, request_mode_name};
 use pentarchy::data::{DATA_FOLDER, DataFolder};
 use pentarchy::generate::{GroupOptions, NewCluster, administrator_key_name, gateway_key_name};
+use pentarchy::protocols::replicas_needed;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::folder::{self, Held};
 use pentarchy_console::options::lane_options;
@@ -201,8 +202,15 @@ fn successor(old: &ClusterConfig, gateways: usize, administrators: usize) -> Out
         gateways,
         administrators,
     };
+    // A group that has changed may have more members than one begins with.
+    let needed = replicas_needed(&old.protocol, old.f).unwrap_or(old.replicas.len());
     let addresses = old.replicas.iter().map(|replica| replica.address.clone());
-    let mut new = NewCluster::generate(&addresses.collect::<Vec<_>>(), &options);
+    let left_out: Vec<String> = addresses.clone().skip(needed).collect();
+    if !left_out.is_empty() {
+        let what = "the new group begins without these members, which can join it later";
+        complain(&format!("{what}: {}", left_out.join(", ")));
+    }
+    let mut new = NewCluster::generate(&addresses.take(needed).collect::<Vec<_>>(), &options);
     new.config.log_mib = old.log_mib;
     if let (Access::Only(made), Access::Only(listed)) = (&new.config.access, &old.access) {
         new.config.access = Access::only(made.iter().chain(listed).copied().collect::<Vec<_>>());
@@ -250,4 +258,23 @@ fn report(args: &ConvertArgs, config: &ClusterConfig, slot: u64, was_up: bool) {
         }
     }
     say(&format!("Keep {from} until you have looked at what the new group answers."));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_with_more_members_than_it_needs_begins_anew_with_as_many_as_it_needs() {
+        let addresses = ["127.0.0.1:7000", "127.0.0.1:7001", "127.0.0.1:7002"].map(str::to_owned);
+        let mut old = NewCluster::generate(&addresses, &GroupOptions::default()).config;
+        let mut more = old.replicas[2].clone();
+        more.address = "127.0.0.1:7003".to_owned();
+        old.replicas.push(more);
+        let new = successor(&old, 1, 1).expect("a group").config;
+        let kept: Vec<&str> = new.replicas.iter().map(|it| it.address.as_str()).collect();
+        assert_eq!(kept, addresses);
+        ClusterConfig::parse(Path::new("cluster.toml"), &new.render())
+            .expect("what is written can be read");
+    }
 }

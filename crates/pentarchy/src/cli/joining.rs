@@ -3,7 +3,7 @@
 use super::args::ReplicaArgs;
 use super::data_folder::{data_folder, first_service, usage};
 use super::listening::bind;
-use super::machines::read_card;
+use super::machines::own_address;
 use pentarchy::KeyPair;
 use pentarchy::chain_file;
 use pentarchy::config::ClusterConfig;
@@ -149,9 +149,9 @@ fn address(args: &ReplicaArgs) -> Outcome<SocketAddr> {
     if let Some(address) = args.listen {
         return Ok(address);
     }
-    let card = read_card(&args.keys.join("card"))?;
-    let mut found = card.address.to_socket_addrs().into_iter().flatten();
-    let unknown = || format!("cannot look up {}: name an address with --listen", card.address);
+    let address = own_address(&args.keys)?;
+    let mut found = address.to_socket_addrs().into_iter().flatten();
+    let unknown = || format!("cannot look up {address}: name an address with --listen");
     found.next().ok_or_else(|| Failure::Usage(unknown()))
 }
 

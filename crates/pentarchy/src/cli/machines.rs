@@ -2,7 +2,7 @@
 //! group began, and those that `members` had it start since.
 
 use pentarchy::KeyPair;
-use pentarchy::card::Card;
+use pentarchy::card::{BadCard, Card, address_in};
 use pentarchy::chain_file;
 use pentarchy::config::ClusterConfig;
 use pentarchy::following::Follower;
@@ -37,8 +37,8 @@ impl Machine {
             present.write_chain(&chain_file::beside(&config))?;
         }
         let number = folders(root).last().map_or(0, |(number, _)| number + 1);
-        let new =
-            NewMember::generate(address).map_err(|error| Failure::Internal(error.to_string()))?;
+        let new = NewMember::generate(present.group, address)
+            .map_err(|error| Failure::Internal(error.to_string()))?;
         let folder = folder(root, number);
         new.write(&folder)?;
         Ok(Self { folder, number, address: address.to_owned(), joins: true })
@@ -52,7 +52,7 @@ impl Machine {
             match first.replicas.iter().find(|replica| replica.key == key) {
                 Some(replica) => Some(Self::first(root, number, &replica.address)),
                 None => {
-                    let address = read_card(&folder.join("card")).ok()?.address;
+                    let address = own_address(&folder).ok()?;
                     Some(Self { folder, number, address, joins: true })
                 }
             }
@@ -94,8 +94,23 @@ fn folder(root: &Path, number: u16) -> PathBuf {
 
 /// Reads a card.
 pub fn read_card(path: &Path) -> Outcome<Card> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::Usage(format!("cannot read the card {shown}: {error}")))?;
-    text.parse().map_err(|error| Failure::Usage(format!("{shown}: {error}")))
+    text_of(path)?.parse::<Card>().map_err(|error| bad(path, &error))
+}
+
+/// Where the machine with this folder of keys is, as its own card says, also if an earlier version
+/// of this program wrote that.
+pub fn own_address(keys: &Path) -> Outcome<String> {
+    let path = keys.join("card");
+    let text = text_of(&path)?;
+    address_in(&text).map(str::to_owned).map_err(|error| bad(&path, &error))
+}
+
+fn text_of(card: &Path) -> Outcome<String> {
+    std::fs::read_to_string(card).map_err(|error| {
+        Failure::Usage(format!("cannot read the card {}: {error}", card.display()))
+    })
+}
+
+fn bad(card: &Path, error: &BadCard) -> Failure {
+    Failure::Usage(format!("{}: {error}", card.display()))
 }

@@ -147,6 +147,9 @@ fn remarks(replica: &ReplicaReport, text: &mut String) {
     } else if let Some(what) = known.approach() {
         remark(what);
     }
+    if known.has_former_key == Some(true) {
+        remark("has yet to erase the keys by which it signed before the last change".to_owned());
+    }
     if known.counters.get("diverged").is_some_and(|times| *times != 0) {
         let what = "ALARM: its state differed from the group's, and it took theirs";
         let sections = known.diverged_sections.join(", ");

@@ -75,10 +75,27 @@ mod tests {
     use pentarchy_console::status::report::ClusterReport;
     use pentarchy_console::status::report_of;
 
+    fn config() -> ClusterConfig {
+        let addresses = ["a:1", "a:2", "a:3"].map(str::to_owned);
+        NewCluster::generate(&addresses, &GroupOptions::default()).config
+    }
+
+    #[test]
+    fn a_replica_that_has_yet_to_erase_former_keys_is_named() {
+        let configuration = config().configuration();
+        let said = [false, true, false].map(|has| format!(r#"{{"has_former_key":{has}}}"#));
+        let answers = configuration.members.iter().zip(said);
+        let replicas = answers.map(|(member, said)| report_of(member, Ok(said.into())));
+        let report = ClusterReport::new(&configuration, replicas.collect());
+        let shown = show::table(&report);
+        let remark = "has yet to erase the keys by which it signed before the last change";
+        assert!(shown.contains(&format!("\n  replica 1: {remark}\n")), "{shown}");
+        assert_eq!(shown.matches(remark).count(), 1, "{shown}");
+    }
+
     #[test]
     fn a_replica_that_was_not_asked_is_not_called_unreachable() {
-        let addresses = ["a:1", "a:2", "a:3"].map(str::to_owned);
-        let config = NewCluster::generate(&addresses, &GroupOptions::default()).config;
+        let config = config();
         let of = |error: RequestError| {
             let members = config.configuration().members;
             let replicas = members.iter().map(|member| report_of(member, Err(error)));

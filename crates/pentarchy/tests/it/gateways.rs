@@ -2,9 +2,15 @@
 //! several gateways as one.
 
 use crate::hosts::Parts;
+use crate::members::refreshed;
 use crate::redis_py::python;
 use crate::resp::Connection;
 use crate::support::{end, eventually, free_port, pentarchy, run, stderr, stdout, text};
+use pentarchy::KeyPair;
+use pentarchy::administration::Administrator;
+use pentarchy::chain_file;
+use pentarchy::config::ClusterConfig;
+use pentarchy_core::limits::LINKS_TOLD_MAX;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -62,7 +68,7 @@ fn clients(parts: &Parts, words: &[&str]) -> (String, Option<i32>) {
 }
 
 fn public(key: &Path) -> String {
-    hex::encode(pentarchy::KeyPair::load(key).expect("a key").public())
+    hex::encode(KeyPair::load(key).expect("a key").public())
 }
 
 #[test]
@@ -151,6 +157,37 @@ fn clients_that_cannot_be_listed_are_refused() {
     assert!(code == Some(0), "{said}");
     let (said, code) = clients(&parts, &["add", &stranger]);
     assert!(code == Some(2) && said.contains("this group is open"), "{said}");
+}
+
+/// Of so many changes, replicas tell in several answers. A gateway stops after the first change,
+/// and starts again after all: first with what it kept of that one, then with `cluster.toml` alone.
+#[test]
+fn a_gateway_that_slept_through_many_changes_finds_the_group_with_and_without_what_it_kept() {
+    let mut parts = Parts::init_with(&["--administrators", "1", "--durability", "memory"]);
+    (0..3).for_each(|id| parts.start_replica(id));
+    let first = ClusterConfig::load(&parts.file("cluster.toml")).expect("it was made");
+    let key = KeyPair::load(&parts.file("admin-1.key")).expect("a key");
+    let administrator = Administrator::connect(&first, key).expect("an administrator");
+    let gateway = Gateway::start(&parts, "gateway-1", free_port());
+    let (port, chain) = (gateway.port, gateway.folder.join("cluster.chain"));
+    eventually("the group works", || gateway.ask(&["SET", "count", "0"]) == "+OK");
+    let kept = || chain_file::read(&chain).map_or(0, |links| links.len());
+    refreshed(&administrator);
+    eventually("it has kept that", || kept() == 1);
+    drop(gateway);
+
+    let changes = LINKS_TOLD_MAX + 2;
+    (1..changes).for_each(|_| drop(refreshed(&administrator)));
+    assert_eq!(kept(), 1, "it slept");
+    for count in ["1", "2"] {
+        let gateway = Gateway::start(&parts, "gateway-1", port);
+        // Until it has found the group, it gives up what it is asked.
+        eventually("it serves", || gateway.ask(&["GET", "count"]).parse::<u64>().is_ok());
+        assert_eq!(gateway.ask(&["INCR", "count"]), format!(":{count}"), "{}", gateway.log());
+        eventually("it has kept all changes", || kept() == changes);
+        drop(gateway);
+        std::fs::remove_file(&chain).expect("it was kept");
+    }
 }
 
 /// A client that adds one again and again, in a process of its own.

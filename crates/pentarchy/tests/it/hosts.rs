@@ -2,6 +2,7 @@
 
 use crate::resp::Connection;
 use crate::support::{end, eventually, free_port, pentarchy, run, stderr, stdout, text};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -71,6 +72,25 @@ impl Parts {
         let listen = format!("127.0.0.1:{port}");
         let files = ["--config", text(&config), "--key", text(&key)];
         pentarchy(&[&["gateway"], &files[..], &["--listen", &listen]].concat())
+    }
+
+    /// The keys of a machine that is to become a member, with its card.
+    pub fn prepare(&self, name: &str) -> PathBuf {
+        let (config, keys) = (self.file("cluster.toml"), self.file(name));
+        let address = format!("127.0.0.1:{}", free_port());
+        let place = ["members", "prepare", "--address", &address];
+        let prepared =
+            run(&[&place[..], &["--config", text(&config), "--out", text(&keys)]].concat());
+        assert!(prepared.status.success(), "{}", stderr(&prepared));
+        assert_eq!(stdout(&prepared), std::fs::read_to_string(keys.join("card")).unwrap());
+        keys
+    }
+
+    /// `status --json`, as the client with which the group was made.
+    pub fn report(&self) -> Value {
+        let (config, key) = (self.file("cluster.toml"), self.file("client.key"));
+        let output = run(&["status", "--json", "--config", text(&config), "--key", text(&key)]);
+        serde_json::from_slice(&output.stdout).expect("a status")
     }
 
     pub fn status(&self, key: &Path) -> (String, Option<i32>) {

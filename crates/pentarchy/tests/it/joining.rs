@@ -5,7 +5,7 @@ use crate::resp::Connection;
 use crate::support::{end, eventually, free_port, pentarchy, run, stderr, stdout, text};
 use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -44,16 +44,6 @@ impl Group {
         self.replicas[member].take().iter_mut().for_each(end);
     }
 
-    /// The keys of a machine that is to become a member.
-    fn prepare(&self, name: &str) -> PathBuf {
-        let keys = self.parts.file(name);
-        let address = format!("127.0.0.1:{}", free_port());
-        let prepared = run(&["members", "prepare", "--address", &address, "--out", text(&keys)]);
-        assert!(prepared.status.success(), "{}", stderr(&prepared));
-        assert_eq!(stdout(&prepared), std::fs::read_to_string(keys.join("card")).unwrap());
-        keys
-    }
-
     /// Starts a machine that waits to become this member, or is it.
     fn join(&mut self, member: usize, keys: &Path) {
         self.join_with(member, keys, &[]);
@@ -82,10 +72,7 @@ impl Group {
 
     /// What a replica says of itself.
     fn report(&self, replica: usize) -> Value {
-        let (config, key) = (self.parts.file("cluster.toml"), self.parts.file("client.key"));
-        let output = run(&["status", "--json", "--config", text(&config), "--key", text(&key)]);
-        let status: Value = serde_json::from_slice(&output.stdout).expect("a status");
-        status["replicas"][replica].clone()
+        self.parts.report()["replicas"][replica].clone()
     }
 
     /// The same, which works out, while another client counts on, from there, and notices nothing.
@@ -113,6 +100,15 @@ impl Group {
     }
 }
 
+/// A card as an earlier version wrote it.
+fn in_format_3(card: &str) -> String {
+    let parts: Vec<&str> = card.split_whitespace().collect();
+    let [_, address, _group, identity, signing, device, signature] = parts[..] else {
+        panic!("no card: {card}");
+    };
+    ["pentarchy-card-3", address, identity, signing, device, signature].join(" ")
+}
+
 /// A client counts on from there.
 fn goes_on(group: &Group, connection: &mut Connection, count: &mut u64) {
     for _ in 0..20 {
@@ -131,7 +127,7 @@ fn machines_take_the_place_of_dead_ones(protocol: &Descriptor, options: &[&str],
     let mut goes_on = |group: &Group| goes_on(group, &mut connection, &mut count);
     goes_on(&group);
     group.kill(1);
-    let keys = group.prepare("fourth");
+    let keys = group.parts.prepare("fourth");
     let (said, code) = group.members(&["replace", "1", text(&keys.join("card")), "--wait", "1"]);
     assert!(code == Some(1) && said.contains("pending still"), "{said}");
     assert!(said.contains(&format!(": {n}")), "{said}");
@@ -154,9 +150,13 @@ fn machines_take_the_place_of_dead_ones(protocol: &Descriptor, options: &[&str],
     });
     let (said, _) = group.parts.status(&client);
     assert!(said.contains("There is one administrator"), "{said}");
-    // It is started again. If it has forgotten what it said, the group has to admit it.
+    // It is started again. If it has forgotten what it said, the group has to admit it. An earlier
+    // version may have written its card.
     group.kill(n);
     goes_on(&group);
+    let card = keys.join("card");
+    let written = std::fs::read_to_string(&card).expect("a card");
+    std::fs::write(&card, in_format_3(&written)).expect("it is ours");
     group.join(n, &keys);
     if forgets {
         eventually("it is admitted", || group.members(&["list"]).0.contains("epoch 2:"));
@@ -167,7 +167,9 @@ fn machines_take_the_place_of_dead_ones(protocol: &Descriptor, options: &[&str],
 
     let (said, _) = group.members(&["list"]);
     assert!(said.contains("configuration 1,") && said.contains(&format!(" {n} ")), "{said}");
-    let again = group.members(&["replace", "2", text(&keys.join("card"))]);
+    assert!(said.contains("member 2 does not say whether it has former keys"), "{said}");
+    std::fs::write(&card, written).expect("it is ours");
+    let again = group.members(&["replace", "2", text(&card)]);
     assert!(again.1 == Some(2) && again.0.contains("member already"), "{again:?}");
 }
 
@@ -200,7 +202,7 @@ fn a_machine_that_joined_leads_on_a_member_that_was_away() {
     let mut group = Group::start(DEFAULT, &["--durability", "sync"]);
     let (mut connection, mut count) = (Connection::open(group.port), 0);
     goes_on(&group, &mut connection, &mut count);
-    let keys = group.prepare("fourth");
+    let keys = group.parts.prepare("fourth");
     let (said, _) = group.members(&["replace", "2", text(&keys.join("card")), "--wait", "1"]);
     assert!(said.contains("pending still"), "{said}");
     eventually("both that stay are ready", || {
@@ -237,7 +239,7 @@ fn grows_and_shrinks(protocol: &Descriptor) {
     assert_eq!(group.count(&mut connection), count);
     let (first, last) = (protocol.rules.replicas(1), protocol.rules.replicas(2) - 1);
     let keys: Vec<_> =
-        (first..=last).map(|member| group.prepare(&format!("new-{member}"))).collect();
+        (first..=last).map(|member| group.parts.prepare(&format!("new-{member}"))).collect();
     let cards: Vec<_> = keys.iter().map(|keys| keys.join("card")).collect();
     let cards: Vec<&str> = cards.iter().map(|card| text(card)).collect();
     let (said, code) = group.members(&[&["add"], &cards[..1], &["--f", "2"]].concat());
@@ -276,7 +278,7 @@ fn a_machine_with_a_cold_state_learns_it_before_it_is_a_member() {
         let key = format!("key-{number}");
         assert_eq!(connection.call(&["SET", &key, &value]).expect("it answers"), "+OK");
     }
-    let keys = group.prepare("fifth");
+    let keys = group.parts.prepare("fifth");
     group.join_with(4, &keys, &["--cold-state"]);
     let card = keys.join("card");
     let (said, code) = group.members(&["replace", "1", text(&card)]);
@@ -295,7 +297,7 @@ fn a_machine_with_another_service_is_never_ready() {
     let mut group = Group::start(EXAMPLES.signed, &["--durability", "memory", "--open"]);
     let (mut connection, mut count) = (Connection::open(group.port), 0);
     (0..5).for_each(|_| goes_on(&group, &mut connection, &mut count));
-    let keys = group.prepare("fifth");
+    let keys = group.parts.prepare("fifth");
     group.join_with(4, &keys, &["--service", "null"]);
     let (said, code) = group.members(&["add", text(&keys.join("card")), "--wait", "2"]);
     assert!(code == Some(1) && said.contains("pending still"), "{said}");
@@ -387,7 +389,7 @@ fn a_group_comes_back_to_devices_after_members_have_come_and_gone() {
     let [with, without] = [DEFAULT, EXAMPLES.signed].map(|protocol| protocol.rules.name);
     let to = |protocol| ["reconfigure", "--protocol", protocol];
     group.alter_under_load(&[&to(with)[..], &["--remove", "3"]].concat(), &mut count);
-    let keys = group.prepare("fifth");
+    let keys = group.parts.prepare("fifth");
     group.join(4, &keys);
     let card = keys.join("card");
     group.alter_under_load(&[&to(without)[..], &["--add", text(&card)]].concat(), &mut count);
@@ -419,18 +421,58 @@ fn former_secrets_are_erased() {
         let (said, code) = group.members(&["refresh"]);
         assert!(code == Some(0), "{said}");
         assert!(said.contains(&format!("configuration {number} has begun")), "{said}");
-        eventually("each has one secret", || (0..3).all(|id| kept(id) == (false, false, 1)));
+        let all = "3 of 3 members; former keys: 3 of 3 erased";
+        assert!(said.contains(&format!("begun with configuration {number}: {all}")), "{said}");
+        assert!((0..3).all(|id| kept(id) == (false, false, 1)), "each has one secret");
     }
 }
 
 #[test]
 fn counters_in_processes_of_their_own_keep_their_secret_and_the_group_its_members() {
     let group = Group::start(DEFAULT, &["--counter", "process"]);
-    let card = group.prepare("new").join("card");
+    let card = group.parts.prepare("new").join("card");
     let (said, code) = group.members(&["replace", "1", text(&card)]);
     assert!(code == Some(2) && said.contains("--counter in-process"), "{said}");
     let (said, code) = group.members(&["refresh"]);
     assert!(code == Some(0), "{said}");
+}
+
+/// No administrator can have a machine join that did not say that it is for this group.
+#[test]
+fn cards_that_were_altered_or_are_not_for_this_group_change_nothing() {
+    let group = Group::start(DEFAULT, &["--durability", "memory"]);
+    let card = |parts: &Parts| {
+        let path = parts.prepare("prepared").join("card");
+        std::fs::read_to_string(path).expect("a card")
+    };
+    let (own, foreign) = (card(&group.parts), card(&Parts::init()));
+    let address = own.split_whitespace().nth(1).expect("an address");
+    let altered = own.replace(address, &format!("127.0.0.1:{}", free_port()));
+    for (card, why) in [
+        (altered, "the card was altered"),
+        (foreign, "is for another group: prepare the machine anew"),
+        (in_format_3(&own), "that is a card of format 3"),
+        (own[..40].to_owned(), "that is no card"),
+    ] {
+        let file = group.parts.file("brought.card");
+        std::fs::write(&file, card).expect("it is ours");
+        let file = text(&file);
+        for words in [
+            &["members", "add", file][..],
+            &["members", "replace", "1", file],
+            &["reconfigure", "--f", "1", "--add", file],
+        ] {
+            let (said, code) = group.administer(words);
+            assert!(code == Some(2) && said.contains(why), "{words:?}: {said}");
+        }
+    }
+    let (said, code) = group.members(&["list"]);
+    assert!(code == Some(0) && said.starts_with("configuration 0,"), "{said}");
+    assert!(!said.contains("pending") && !said.contains("propose"), "{said}");
+    // Whoever prepares a machine says for which group.
+    let (keys, address) = (group.parts.file("none"), format!("127.0.0.1:{}", free_port()));
+    let prepared = run(&["members", "prepare", "--address", &address, "--out", text(&keys)]);
+    assert!(prepared.status.code() == Some(2) && !keys.exists(), "{}", stdout(&prepared));
 }
 
 /// `snapshot save` finds the place that a stopped replica had in the group when it stopped.
@@ -439,7 +481,7 @@ fn what_members_of_a_changed_group_have_is_saved_when_they_have_stopped() {
     let mut group = Group::start(DEFAULT, &["--durability", "sync"]);
     let (mut connection, mut count) = (Connection::open(group.port), 0);
     goes_on(&group, &mut connection, &mut count);
-    let keys = group.prepare("fourth");
+    let keys = group.parts.prepare("fourth");
     group.join(3, &keys);
     let (said, code) = group.members(&["replace", "1", text(&keys.join("card"))]);
     assert_eq!(code, Some(0), "{said}");

@@ -35,19 +35,25 @@ fn signing(administrator: &Administrator) -> (u64, Vec<[u8; 32]>) {
     (shown.configuration.number, members.map(|member| member.signing).collect())
 }
 
-/// Has members sign by new keys, and waits until they do.
-fn refresh_all(administrator: &Administrator) -> Vec<[u8; 32]> {
+/// Has members sign by new keys, and waits until the group has begun with them. Gives the keys
+/// before and after.
+pub fn refreshed(administrator: &Administrator) -> [Vec<[u8; 32]>; 2] {
     let (number, before) = signing(administrator);
     let shown = administrator.show(PATIENCE).expect("an administrator is shown");
     let change = refresh(&shown, &Terms::new(Duration::from_secs(600)));
     administrator.propose(change, PATIENCE).expect("it is accepted");
-    let mut after = (number, before.clone());
+    let mut after = (number, Vec::new());
     eventually("the configuration begins", || {
         after = signing(administrator);
         after.0 == number + 1
     });
-    assert!(after.1.iter().all(|key| !before.contains(key)), "all have new keys");
-    after.1
+    [before, after.1]
+}
+
+/// The same, where all members are ready.
+fn refresh_all(administrator: &Administrator) {
+    let [before, after] = refreshed(administrator);
+    assert!(after.iter().all(|key| !before.contains(key)), "all have new keys");
 }
 
 /// Ends the writer, also if the test fails.
@@ -150,11 +156,12 @@ fn an_operator_renews_the_keys_of_a_group_that_runs() {
     for id in 0..3 {
         let [old, new] = [&before, &after].map(|shown| &shown["members"][id]);
         assert!(old["signing"] != new["signing"] && old["identity"] == new["identity"]);
+        assert!(new["has_begun"] == true && new["has_former_key"] == false, "{after}");
         let folder = cluster.data.join(format!("replica-{id}")).join("signing");
-        eventually("there is the present key, its change, and the devices' secret", || {
-            std::fs::read_dir(&folder).expect("it was made").count() == 3
-        });
+        let files = std::fs::read_dir(&folder).expect("it was made").count();
+        assert_eq!(files, 3, "the present key, its change, and the devices' secret");
     }
+    assert_eq!((&after["begun"], &after["erased"]), (&3.into(), &3.into()), "{after}");
     assert_eq!(cluster.redis_cli(&["GET", "key"]), "value");
     let (_, code) = members(&cluster, &["refresh"]);
     assert_eq!(code, Some(0));
@@ -204,8 +211,11 @@ fn more_than_half_of_the_administrators_are_needed() {
     let output = run(&[&["members"][..], &words, &whom].concat());
     let said = stdout(&output) + &stderr(&output);
     assert!(output.status.success() && said.contains("configuration 2 has begun"), "{said}");
+    // Nobody knows whether that one has erased its former keys.
+    assert!(said.contains("former keys: 2 of 3 erased\n  member 0 does not say"), "{said}");
+    assert!(said.contains("pentarchy members replace"), "{said}");
     let (said, _) = asks("admin-1.key", &["list"]);
-    assert!(said.contains(&elsewhere), "{said}");
+    assert!(said.contains(&elsewhere) && said.contains("unknown"), "{said}");
 }
 
 /// What these administrators do, each with a key from the group's folder.
@@ -298,6 +308,7 @@ fn whoever_is_no_administrator_any_more_hears_that_the_change_has_begun() {
     let words = ["appoint", "--add", key.trim(), "--remove", &former];
     let (said, code) = asks(&parts, &[1], &words);
     assert!(code == Some(0) && said.contains("without these administrators"), "{said}");
+    assert!(said.contains("`pentarchy status` shows"), "{said}");
     let (said, code) = asks(&parts, &[2], &["list"]);
     assert!(code == Some(0) && said.contains("configuration 1,"), "{said}");
 }

@@ -1,5 +1,6 @@
 //! What an operator is told: verdicts, groups that are lost, and advice.
 
+use crate::rescued::saved_beside;
 use crate::saves::{data, kill, save};
 use crate::support::{Cluster, eventually, free_port, is_alive, run, stderr, stdout, text};
 use pentarchy_protocols::{DEFAULT, EXAMPLES};
@@ -107,10 +108,7 @@ fn a_group_of_which_too_many_lost_their_memory_is_called_lost() {
     std::fs::remove_file(&keys).expect("it is there");
     std::fs::rename(&away, &keys).expect("it can be moved");
     crate::support::signal(pid, Signal::USR1);
-    let rescued = || {
-        let names = std::fs::read_dir(&keys).expect("a folder").flatten().map(|it| it.path());
-        names.into_iter().find(|path| text(path).ends_with("-may-lack-acknowledged-writes.backup"))
-    };
+    let rescued = || saved_beside(&keys);
     eventually("it is saved", || rescued().is_some());
     eventually("it ends", || !is_alive(pid));
     assert_eq!(Restored::from(&rescued().expect("a file")).keys(3), 3);

@@ -2,8 +2,9 @@
 
 use crate::hosts::Parts;
 use crate::resp::Connection;
-use crate::support::{end, eventually, free_port, pentarchy, run, stderr, stdout, text};
+use crate::support::{end, eventually, free_port, pentarchy, run, signal, stderr, stdout, text};
 use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -31,11 +32,16 @@ fn said(words: &[&str], code: i32) -> String {
     said
 }
 
-/// The keys of a machine that is to be a member.
-fn prepare(parts: &Parts, name: &str) -> PathBuf {
-    let (keys, address) = (parts.file(name), format!("127.0.0.1:{}", free_port()));
-    said(&["members", "prepare", "--address", &address, "--out", text(&keys)], 0);
-    keys
+/// The options that name the cards of machines with these folders of keys.
+fn cards(keys: &[PathBuf]) -> Vec<String> {
+    let cards = keys.iter().map(|keys| text(&keys.join("card")).to_owned());
+    cards.flat_map(|card| ["--card".to_owned(), card]).collect()
+}
+
+/// What a survivor has saved beside its keys.
+pub fn saved_beside(keys: &Path) -> Option<PathBuf> {
+    let paths = std::fs::read_dir(keys).expect("a folder").flatten().map(|it| it.path());
+    paths.into_iter().find(|path| text(path).ends_with("-may-lack-acknowledged-writes.backup"))
 }
 
 fn join(config: &Path, keys: &Path) -> Child {
@@ -51,7 +57,7 @@ fn restore(parts: &Parts, config: &Path, (older, signed): (&Path, &Path), keys: 
     };
     let refusal = restore(older, &keys[0], 2);
     assert!(refusal.contains("another state than the one from which"), "{refusal}");
-    let stranger = prepare(parts, "stranger");
+    let stranger = parts.prepare("stranger");
     assert!(restore(signed, &stranger, 2).contains("no member with the key"));
     keys.iter().for_each(|keys| drop(restore(signed, keys, 0)));
     assert!(restore(signed, &keys[0], 2).contains("started before"));
@@ -69,10 +75,10 @@ fn goes_on_from_one_survivor(protocol: &Descriptor, options: &[&str], proves_all
     assert!((1..=30).all(|number| count(&mut connection) == number));
 
     let (config, keys) = (parts.file("cluster.toml"), ["new-0", "new-1", "new-2", "new-3"]);
-    let keys: Vec<_> = keys[..n].iter().map(|name| prepare(&parts, name)).collect();
+    let keys: Vec<_> = keys[..n].iter().map(|name| parts.prepare(name)).collect();
     let survivor = parts.file(&format!("replica-{}", n - 1)).join("data");
-    let cards: Vec<_> = keys.iter().map(|keys| text(&keys.join("card")).to_owned()).collect();
-    let cards = cards.iter().flat_map(|card| ["--card", card]).collect::<Vec<_>>();
+    let cards = cards(&keys);
+    let cards: Vec<&str> = cards.iter().map(String::as_str).collect();
     let saved = parts.file("saved.backup");
     let client = parts.file("client.key");
     let save = ["snapshot", "save", "--data", text(&survivor), "--out", text(&saved)];
@@ -137,4 +143,65 @@ fn a_lost_group_goes_on_from_what_one_survivor_has() {
 #[test]
 fn a_lost_group_without_devices_goes_on_too() {
     goes_on_from_one_survivor(EXAMPLES.signed, &[], false);
+}
+
+/// The group has changed before it is lost, and the survivor saves what it has while it runs.
+#[test]
+fn a_group_that_changed_goes_on_from_what_a_survivor_saved_while_it_ran() {
+    let mut parts = Parts::init_with(&["--administrators", "3"]);
+    (0..3).for_each(|id| parts.start_replica(id));
+    let (config, chain) = (parts.file("cluster.toml"), parts.file("cluster.chain"));
+    let admin = [1, 2].map(|number| parts.file(&format!("admin-{number}.key")));
+    let files = ["--config", text(&config), "--admin-key", text(&admin[0])];
+    let whom = [&files[..], &["--admin-key", text(&admin[1])]].concat();
+    let mut connection = gateway(&mut parts);
+    assert!((1..=10).all(|number| count(&mut connection) == number));
+    assert!(said(&[&["members", "refresh"], &whom[..]].concat(), 0).contains("3 of 3 erased"));
+    assert!((11..=20).all(|number| count(&mut connection) == number));
+    eventually("all have executed the same", || {
+        let replicas = &parts.report()["replicas"];
+        (1..3).all(|id| replicas[id]["executed"] == replicas[0]["executed"])
+    });
+    // The gateway has kept how the group changed. It may be on another host.
+    end(&mut parts.children[3]);
+    std::fs::remove_file(&chain).expect("it was kept");
+
+    for id in 0..2 {
+        end(&mut parts.children[id]);
+        let lost = parts.file(&format!("replica-{id}")).join("data");
+        std::fs::remove_dir_all(lost).expect("it was there");
+        parts.start_replica(id);
+    }
+    eventually("the group is lost", || parts.report()["lost"] == true);
+    let (survivor, pid) = (parts.file("replica-2"), parts.children[2].id());
+    eventually("the survivor has heard so, too, and saved what it has", || {
+        signal(pid, Signal::USR1);
+        saved_beside(&survivor).is_some()
+    });
+    let saved = saved_beside(&survivor).expect("it was there");
+    assert!(parts.children[2].wait().expect("it ends by itself").success());
+
+    let keys = ["new-0", "new-1", "new-2"].map(|name| parts.prepare(name));
+    let cards = cards(&keys);
+    let cards: Vec<&str> = cards.iter().map(String::as_str).collect();
+    let rescue = [&["members", "rescue", text(&saved), "--json"], &cards[..], &whom[..]].concat();
+    let refusal = said(&rescue, 2);
+    assert!(refusal.contains("the state is of configuration 1 of its group"), "{refusal}");
+    let data = survivor.join("data");
+    let export = ["config", "export", "--data", text(&data), "--config", text(&config)];
+    assert!(said(&export, 0).contains("the group is in configuration 1"));
+    let refusal = said(&rescue, 1);
+    assert!(refusal.contains("the group still runs"), "those that ask for admission: {refusal}");
+    parts.children.iter_mut().for_each(end);
+    let signed: Value = serde_json::from_str(&said(&rescue, 0)).expect("JSON");
+    assert_eq!((&signed["configuration"], &signed["lacks"]), (&2.into(), &0.into()), "{signed}");
+
+    parts.children.clear();
+    for keys in &keys {
+        let into = ["--config", text(&config), "--keys", text(keys)];
+        said(&[&["snapshot", "restore", text(&saved)], &into[..]].concat(), 0);
+        parts.children.push(join(&config, keys));
+    }
+    let mut connection = gateway(&mut parts);
+    assert!((21..=30).all(|number| count(&mut connection) == number));
 }

@@ -12,7 +12,9 @@ use std::path::PathBuf;
     pentarchy members refresh --config cluster.toml --admin-key a.key --admin-key b.key\n\n\
     A change needs as many administrators as `list` says, at first more than half. One proposes\n\
     it and others approve it, or one command gets several keys. Then the members get ready, while\n\
-    clients go on.\n\
+    clients go on. Once the group has begun with the change, the command waits up to 10 s more\n\
+    until the members have erased the keys by which they signed before, and names those that may\n\
+    still have some.\n\
     Exit code 0 if the group has begun with the change, 1 if it has not yet or refuses.")]
 pub struct MembersArgs {
     #[command(subcommand)]
@@ -22,12 +24,13 @@ pub struct MembersArgs {
 /// What to do.
 #[derive(Subcommand)]
 pub enum MembersCommand {
-    /// Show the members, what is pending, and what waits for other administrators
+    /// Show the members, who still has former keys, what is pending, and what waits for other
+    /// administrators
     #[command(after_help = "Example:\n  pentarchy members list --json")]
     List(Asked),
     /// Make the keys of a machine that is to become a member, or the key of an administrator
     #[command(after_help = "Examples:\n  \
-        pentarchy members prepare --address 10.0.0.4:7000 --out keys\n  \
+        pentarchy members prepare --address 10.0.0.4:7000 --config cluster.toml --out keys\n  \
         pentarchy members prepare --administrator --out admin-4.key\n\n\
         Run it where the key is to be used. Bring what it prints, a card or a public key, to the\n\
         administrators, who compare it. Start the machine: \
@@ -36,6 +39,14 @@ pub enum MembersCommand {
         /// Where the other members and the clients are to reach the machine
         #[arg(long, value_name = "HOST:PORT", required_unless_present = "administrator")]
         address: Option<String>,
+        /// The public configuration of the cluster that the machine is to join: its card names that
+        #[arg(
+            long,
+            value_name = "FILE",
+            required_unless_present = "administrator",
+            conflicts_with = "administrator"
+        )]
+        config: Option<PathBuf>,
         /// Make the key of somebody who is to become an administrator
         #[arg(long, conflicts_with = "address")]
         administrator: bool,

@@ -1,6 +1,7 @@
 //! `members`: what administrators do to a group that runs.
 
 pub mod args;
+mod erasing;
 mod machine;
 pub mod prepare;
 mod rescue;
@@ -8,6 +9,8 @@ pub mod showing;
 
 use super::machines::read_card;
 use args::{Altering, Asked, MembersArgs, MembersCommand, Proposing, ReconfigureArgs};
+use erasing::Erasing;
+use indicatif::ProgressBar;
 use pentarchy::KeyPair;
 use pentarchy::administration::{
     AdministrationError, Administrator, Alteration, Appointment, Switch, Terms, alter, appoint,
@@ -43,14 +46,17 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub fn run(args: &MembersArgs) -> Outcome {
     match &args.command {
         MembersCommand::List(asked) => {
-            let shown = show(&administrators(asked)?)?;
-            say(&if asked.json { json_of(&shown) } else { list(&shown) });
+            let administrators = administrators(asked)?;
+            let shown = show(&administrators)?;
+            let erasing = Erasing::look(&administrators, &shown);
+            let is_json = asked.json;
+            say(&if is_json { json_of(&shown, &erasing) } else { list(&shown, &erasing) });
             Ok(())
         }
-        MembersCommand::Prepare { address: Some(address), out, .. } => {
-            prepare::machine(address, out)
+        MembersCommand::Prepare { address: Some(address), config: Some(config), out, .. } => {
+            prepare::machine(config, address, out)
         }
-        MembersCommand::Prepare { address: None, out, .. } => prepare::key(out),
+        MembersCommand::Prepare { out, .. } => prepare::key(out),
         MembersCommand::Add { cards, altering: Altering { f, proposing } } => {
             let mut joins =
                 cards.iter().map(|path| read_card(path)).collect::<Outcome<Vec<_>>>()?;
@@ -157,8 +163,8 @@ fn foresee(proposing: &Proposing, wanted: &Alteration<'_>) -> Outcome {
         // Nobody starts one there.
         return Ok(());
     }
-    let unused = NewMember::generate("unused:1").expect("an address");
     let (config, _) = cluster(None, &asked.data)?;
+    let unused = NewMember::generate(config.group, "unused:1").expect("an address");
     let administrators = administrators(asked)?;
     let shown = show(&administrators)?;
     present(administrators, &shown, asked)?;
@@ -293,7 +299,10 @@ fn ended_for(error: &AdministrationError, was_pending: bool, number: u64, json: 
         matches!(it, AdministrationError::NoAdministrator(_) | AdministrationError::Unknown)
     };
     if was_pending && is_refused(error) {
-        let text = format!("configuration {number} has begun, without these administrators");
+        let text = format!(
+            "configuration {number} has begun, without these administrators; `pentarchy status` \
+             shows which\nmembers still have former keys"
+        );
         say(&if json { json!({ "configuration": number }).to_string() } else { text });
         return Ok(());
     }
@@ -301,6 +310,31 @@ fn ended_for(error: &AdministrationError, was_pending: bool, number: u64, json: 
         "the group does not answer these administrators any more, whom the change removes: ask as \
          another one whether configuration {number} has begun ({error})"
     )))
+}
+
+/// Waits until the members of a group that has begun with a change have erased their former keys,
+/// or do not for too long, and says which have.
+fn say_begun(
+    administrators: &[Administrator],
+    (shown, change): (&Shown, &Change),
+    asked: &Asked,
+    spinner: &ProgressBar,
+) -> Outcome {
+    let (number, present) = (change.next.number, &shown.configuration);
+    if present.number == number && !is_made_by(present, change) {
+        spinner.finish_and_clear();
+        let what = "another change has taken effect: see pentarchy members list";
+        return Err(Failure::Unwell(what.to_owned()));
+    }
+    let erasing = Erasing::wait(administrators, shown, spinner);
+    spinner.finish_and_clear();
+    say(&if asked.json {
+        json_of(shown, &erasing)
+    } else {
+        let epoch = shown.epoch.0;
+        format!("configuration {number} has begun, in epoch {epoch}\n{}", erasing.text())
+    });
+    Ok(())
 }
 
 /// Has administrators propose a change, and waits until the group has begun with it.
@@ -331,14 +365,7 @@ fn change_group(
         };
         is_fresh = false;
         if shown.configuration.number >= number {
-            spinner.finish_and_clear();
-            if shown.configuration.number == number && !is_made_by(&shown.configuration, &change) {
-                let what = "another change has taken effect: see pentarchy members list";
-                return Err(Failure::Unwell(what.to_owned()));
-            }
-            let text = format!("configuration {number} has begun, in epoch {}", shown.epoch.0);
-            say(&if asked.json { json_of(&shown) } else { text });
-            return Ok(());
+            return say_begun(&administrators, (&shown, &change), asked, &spinner);
         }
         let state = match &shown.pending {
             Some(pending) if pending.change == change => waits_for(pending),

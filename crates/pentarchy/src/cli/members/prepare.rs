@@ -2,6 +2,7 @@
 //! an administrator. `clients prepare`: that of a client.
 
 use pentarchy::KeyPair;
+use pentarchy::config::ClusterConfig;
 use pentarchy::generate::NewMember;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::say;
@@ -16,9 +17,11 @@ pub fn key(out: &Path) -> Outcome {
     Ok(())
 }
 
-/// Makes the keys of a machine, and prints its card.
-pub fn machine(address: &str, out: &Path) -> Outcome {
-    let new = NewMember::generate(address).map_err(|error| Failure::Usage(error.to_string()))?;
+/// Makes the keys of a machine that is to join the group of a configuration, and prints its card.
+pub fn machine(config: &Path, address: &str, out: &Path) -> Outcome {
+    let group = ClusterConfig::load(config)?.group;
+    let new = NewMember::generate(group, address);
+    let new = new.map_err(|error| Failure::Usage(error.to_string()))?;
     new.write(out)?;
     say(&new.card().to_string());
     Ok(())

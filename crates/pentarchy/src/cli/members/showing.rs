@@ -1,12 +1,13 @@
 //! What the group says of itself and of changes, for people and for programs.
 
 use super::DIGITS;
+use super::erasing::{Erasing, Former};
 use crate::cli::backup::utc;
 use pentarchy::administration::differences;
 use pentarchy_core::change::{Awaiting, Change, Shown};
 use pentarchy_core::configuration::{Access, Configuration, MemberEntry, RequestMeans};
 use pentarchy_core::ids::{ClientId, MemberId};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// How many members are ready for a change, and which are missing.
 pub fn waits_for(pending: &Awaiting) -> String {
@@ -22,20 +23,34 @@ pub fn waits_for(pending: &Awaiting) -> String {
 
 /// The members, for people.
 pub fn table_of(configuration: &Configuration) -> String {
-    let mut table = pentarchy_console::table::new(&["member", "address", "identity", "signs by"]);
+    let mut table = pentarchy_console::table::new(&HEADS);
     for member in &configuration.members {
-        table.add_row([
-            member.id.0.to_string(),
-            member.address.clone(),
-            hex::encode(&member.identity[..4]),
-            hex::encode(&member.signing[..4]),
-        ]);
+        table.add_row(cells(member));
     }
     pentarchy_console::table::text(&table)
 }
 
+/// What is shown of each member.
+const HEADS: [&str; 4] = ["member", "address", "identity", "signs by"];
+
+fn cells(member: &MemberEntry) -> [String; 4] {
+    let MemberEntry { id, address, identity, signing, .. } = member;
+    let [identity, signing] = [identity, signing].map(|key| hex::encode(&key[..4]));
+    [id.0.to_string(), address.clone(), identity, signing]
+}
+
+/// The same of a group that runs, with what each member says of its former keys.
+fn table_with(configuration: &Configuration, erasing: &Erasing) -> String {
+    let mut table = pentarchy_console::table::new(&[&HEADS[..], &["former keys"]].concat());
+    for member in &configuration.members {
+        let former = erasing.by(member.id).map(Former::word);
+        table.add_row(cells(member).into_iter().chain(former));
+    }
+    pentarchy_console::table::text(&table) + &erasing.names()
+}
+
 /// What `list` prints for people.
-pub fn list(shown: &Shown) -> String {
+pub fn list(shown: &Shown, erasing: &Erasing) -> String {
     let configuration = &shown.configuration;
     let administrators = &configuration.administrators;
     let mut text = format!(
@@ -47,7 +62,7 @@ pub fn list(shown: &Shown) -> String {
         configuration.f,
         administrators.threshold,
         administrators.keys.len(),
-        table_of(configuration),
+        table_with(configuration, erasing),
     );
     for key in &administrators.keys {
         text += &format!("\nadministrator {}", hex::encode(key));
@@ -148,15 +163,23 @@ fn who_is_admitted(current: &Access, next: &Access) -> String {
     text
 }
 
+/// A member, for programs.
+fn member(entry: &MemberEntry) -> Value {
+    json!({
+        "member": entry.id.0,
+        "address": entry.address,
+        "identity": hex::encode(entry.identity),
+        "signing": hex::encode(entry.signing),
+    })
+}
+
 /// The same for programs.
-pub fn json_of(shown: &Shown) -> String {
-    let member = |member: &MemberEntry| {
-        json!({
-            "member": member.id.0,
-            "address": member.address,
-            "identity": hex::encode(member.identity),
-            "signing": hex::encode(member.signing),
-        })
+pub fn json_of(shown: &Shown, erasing: &Erasing) -> String {
+    let present = |entry: &MemberEntry| {
+        let (mut it, former) = (member(entry), erasing.by(entry.id));
+        it["has_begun"] = json!(former.and_then(Former::has_begun));
+        it["has_former_key"] = json!(former.and_then(Former::is_there));
+        it
     };
     let keys_of =
         |it: &Configuration| -> Vec<_> { it.administrators.keys.iter().map(hex::encode).collect() };
@@ -197,7 +220,9 @@ pub fn json_of(shown: &Shown) -> String {
         "threshold": configuration.administrators.threshold,
         "administrators": keys_of(configuration),
         "clients": clients_of(&configuration.access),
-        "members": configuration.members.iter().map(member).collect::<Vec<_>>(),
+        "members": configuration.members.iter().map(present).collect::<Vec<_>>(),
+        "begun": erasing.begun(),
+        "erased": erasing.erased(),
         "pending": pending,
         "proposed": proposed.collect::<Vec<_>>(),
     })

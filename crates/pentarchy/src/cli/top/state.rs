@@ -124,6 +124,13 @@ impl State {
             let what = if *reachable { "answers" } else { "does not answer" };
             keep(&mut self.events, format!("replica {id} {what}"), EVENTS_MAX);
         }
+        let has_keys = |known: &Known| known.has_former_key == Some(true);
+        let had_keys = before.is_some_and(|before| has_keys(&before.known));
+        if *reachable && has_keys(known) != had_keys {
+            let what = if had_keys { "has erased" } else { "has yet to erase" };
+            let what = format!("replica {id} {what} the keys by which it signed before");
+            keep(&mut self.events, what, EVENTS_MAX);
+        }
         let seen = before.and_then(|before| before.known.recent_view_changes.last());
         let seen_ms = seen.map_or(0, |change| change.uptime_ms);
         let is_other_life = before.is_some_and(|before| before.known.uptime_ms > known.uptime_ms);
@@ -200,6 +207,23 @@ pub mod tests {
         assert_eq!(state.rows[0].fullest, Some(("clients".to_owned(), 90)));
         state.take(&report([answer(1, 0, ""), None, answer(4, 1 << 50, "")]));
         assert_eq!(state.rows[0].rate, None, "another life");
+    }
+
+    #[test]
+    fn it_is_told_once_which_replica_has_former_keys_and_that_it_erased_them() {
+        let with_keys = |seconds| answer(seconds, 0, r#"],"has_former_key":true,"more":["#);
+        let mut state = State::default();
+        state.take(&report([answer(1, 0, ""), with_keys(1), answer(1, 0, "")]));
+        state.take(&report([answer(2, 0, ""), with_keys(2), answer(2, 0, "")]));
+        state.take(&report([answer(3, 0, ""), None, answer(3, 0, "")]));
+        state.take(&report([answer(4, 0, ""), answer(4, 0, ""), answer(4, 0, "")]));
+        let expected = [
+            "replica 1 has yet to erase the keys by which it signed before",
+            "replica 1 does not answer",
+            "replica 1 answers",
+            "replica 1 has erased the keys by which it signed before",
+        ];
+        assert_eq!(state.events, expected);
     }
 
     #[test]

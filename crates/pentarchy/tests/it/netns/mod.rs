@@ -164,9 +164,17 @@ impl Lab {
 
     /// Kills a process that was started: it closes nothing in order and says good-bye to nobody.
     pub fn kill(&mut self, child: usize) {
-        let mut child = self.children[child].take().expect("it was not killed before");
-        child.kill().expect("it runs");
-        child.wait().expect("it ends");
+        self.kill_all([child]);
+    }
+
+    /// The same with several at once, as if their hosts lost power.
+    pub fn kill_all(&mut self, children: impl IntoIterator<Item = usize>) {
+        let take = |child: usize| self.children[child].take().expect("it was not killed before");
+        let mut killed: Vec<Child> = children.into_iter().map(take).collect();
+        killed.iter_mut().for_each(|child| child.kill().expect("it runs"));
+        for child in &mut killed {
+            child.wait().expect("it ends");
+        }
     }
 
     /// Waits until a process that was started ends by itself, and gives how.
