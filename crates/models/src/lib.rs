@@ -1,4 +1,4 @@
-//! Randomized models of rules that protocols rest on.
+//! Models of rules that protocols rest on: randomized runs, and searches of small cases.
 //!
 //! A model has a few replicas as plain values, messages in a bag, and an adversary that draws what
 //! happens next. It has no codec, no clock and no disk, so it makes a million runs in minutes. It
@@ -6,15 +6,20 @@
 //! whether they hold. Each rule can be left out by name; a model in which nothing breaks without a
 //! rule says nothing about it.
 //!
+//! A model may have small cases, too, of which a search visits every state. Runs and searches use
+//! the same rules.
+//!
 //! `cargo run --release -p pentarchy-models -- --help` runs them.
 
 #![forbid(unsafe_code)]
 
 mod roster;
 mod run;
+mod search;
 mod synchronisation;
 
 pub use run::{Outcome, Summary, run_all, run_until_broken};
+pub use search::{Case, Found, Searched};
 
 use fastrand::Rng;
 use std::fmt;
@@ -48,6 +53,8 @@ pub struct Model {
     pub rules: &'static [Rule],
     /// One run, from the beginning to its end. It keeps all rules but the one of this name.
     pub run: fn(rng: Rng, without: Option<&str>) -> Result<(), Broken>,
+    /// Its small cases, those with few states first.
+    pub cases: &'static [Case],
 }
 
 /// All models.

@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod administration;
 pub mod adversary;
 pub mod audit;
 pub mod certifier;

@@ -37,6 +37,7 @@ use std::sync::{Arc, Mutex};
 
 mod acts;
 mod driver;
+mod factory;
 mod impostor;
 mod informed;
 mod kept;
@@ -44,6 +45,7 @@ mod leaving;
 mod lies;
 mod means;
 mod parrot;
+mod start;
 mod usurp;
 
 pub use acts::Act;
@@ -55,6 +57,7 @@ pub use lies::{Fault, Lying};
 use means::Means;
 pub use means::OneDevice;
 pub use parrot::Parrot;
+pub use start::NodeStart;
 pub use usurp::Usurping;
 
 /// Where a core stands.

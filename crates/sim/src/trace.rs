@@ -24,10 +24,28 @@
 //! | `status` | prints where replicas stand |
 //!
 //! Requests are `put key value`, `append key value` and `get key`.
+//!
+//! # Groups that change
+//!
+//! `group minbft n=3 machines=4` starts a group that can change itself. Two of its administrators
+//! `a1`, `a2` and `a3` have to propose the same change. The machines `r0` to `r2` are its members
+//! at first, and `r3` may join.
+//!
+//! | command | what it does |
+//! | --- | --- |
+//! | `propose a1 add r3` | an administrator signs a change and sends it to all replicas |
+//! | `propose a1 remove r2` | the same, with other changes: `r2` leaves, ... |
+//! | `propose a1 replace r2 r3` | ... or leaves its place to `r3`, ... |
+//! | `propose a1 switch hybster` | ... or the group orders by another protocol, ... |
+//! | `propose a1 renew` | ... or members only get other keys, as with each change |
+//! | `ready r3` | a machine that is to join says that it is ready, as members do by themselves |
+//! | `join r3` | a machine that has become a member starts as a replica |
+//!
+//! `r3` is always the same machine, which has the member id 3. In what replicas say, `r2` is the
+//! third replica of their configuration.
 
-use crate::run::StartReplica;
+use crate::factories::Factories;
 use core::fmt;
-use pentarchy_core::protocol::Rules;
 use std::path::Path;
 
 mod command;
@@ -36,17 +54,8 @@ mod text_service;
 
 use scene::Scene;
 
-/// How a protocol is started.
-#[derive(Clone, Copy)]
-pub struct TracedProtocol<'a> {
-    /// Its rules.
-    pub rules: Rules,
-    /// Starts a replica.
-    pub start: &'a StartReplica<'a>,
-}
-
-/// Finds a protocol by its name.
-pub type FindProtocol<'a> = dyn Fn(&str) -> Option<TracedProtocol<'a>> + 'a;
+/// Finds a protocol by its name, with those to which its groups can switch.
+pub type FindProtocol<'a> = dyn Fn(&str) -> Option<Factories<'a>> + 'a;
 
 /// Why a trace did not pass.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,7 +82,7 @@ const RULE: &str = "----";
 /// # Errors
 /// A command that does not exist or cannot be carried out.
 pub fn rewrite(text: &str, find: &FindProtocol<'_>) -> Result<String, TraceError> {
-    let mut scene: Option<Scene> = None;
+    let mut scene: Option<Scene<'_>> = None;
     let mut output = String::new();
     let mut skipping = false;
     let mut printed = String::new();

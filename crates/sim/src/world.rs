@@ -36,7 +36,6 @@ mod alone;
 mod clients;
 mod confirms;
 mod disturb;
-mod factory;
 mod joining;
 mod late;
 mod lives;

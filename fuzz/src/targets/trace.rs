@@ -2,13 +2,14 @@
 //! must give a message, and what is printed must be stable.
 
 use pentarchy_protocols::{BASELINE, DEFAULT};
-use pentarchy_sim::trace::{TracedProtocol, rewrite};
+use pentarchy_sim::run::Factories;
+use pentarchy_sim::trace::rewrite;
 
 const LINES_MAX: usize = 64;
 
-fn find(name: &str) -> Option<TracedProtocol<'static>> {
+fn find(name: &str) -> Option<Factories<'static>> {
     let entry = pentarchy_protocols::find(name)?;
-    Some(TracedProtocol { rules: entry.rules, start: &entry.start })
+    Some(Factories::new(entry.rules, &entry.start, &|_| unreachable!("traces start no client")))
 }
 
 pub fn run(input: &[u8]) {
@@ -38,6 +39,15 @@ pub fn seeds() -> Vec<Vec<u8>> {
              fire r1\nstatus\n----\n"
         ),
         format!("group {alone} n=1\nrequest c2 \"get a\"\nstabilize\n----\n"),
+        format!(
+            "group {group} n=3 machines=4\npropose a1 replace r2 r3\npropose a2 replace r2 r3\n\
+             stabilize\nready r3\nstabilize\njoin r3\ndeliver r3 *\nstabilize\n\
+             request c1 \"put a 1\" to r1\nstabilize\nstatus\n----\n"
+        ),
+        format!(
+            "group {group} n=4 machines=5\npropose a1 remove r3\npropose a2 add r4\n\
+             propose a3 renew\nstabilize\npropose a2 switch {group}\npending\n----\n"
+        ),
     ];
     texts.map(String::into_bytes).to_vec()
 }

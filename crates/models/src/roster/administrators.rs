@@ -40,10 +40,15 @@ impl World {
         // Faulty members that they do not know of must not be too many, and those that never come
         // must not either unless the change waits for them.
         if self.missing_after(&change) <= change.f {
-            self.changes.push(change);
-            let id = ChangeId(self.changes.len() - 1);
-            self.requests.push(Request::Change(id));
+            self.send_change(change);
         }
+    }
+
+    /// Proposes a change to the group.
+    pub(super) fn send_change(&mut self, change: Change) {
+        self.changes.push(change);
+        let id = ChangeId(self.changes.len() - 1);
+        self.requests.push(Request::Change(id));
     }
 
     fn draw_change(&mut self, current: ConfigurationId, signers: u8) -> Option<Change> {

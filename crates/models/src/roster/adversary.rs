@@ -1,51 +1,53 @@
 //! The adversary: it takes members, has what they still have, and says what it likes under every
 //! key that it holds.
 
+use super::action::Scheme;
 use super::machine::Control;
 use super::rules::Rule;
 use super::values::{
-    Configuration, ConfigurationId, Entry, Handover, HandoverId, Key, Life, MemberId, Proof, Ready,
-    Request,
+    Configuration, ConfigurationId, Entry, Handover, HandoverId, Key, Life, MemberId, Proof,
+    ProofId, Ready, Request,
 };
 use super::world::{World, broken};
 use crate::Broken;
 use std::collections::BTreeSet;
 
 impl World {
-    /// One thing that the adversary does.
-    pub(super) fn scheme(&mut self) -> Result<(), Broken> {
-        let member = MemberId(self.rng.usize(0..self.machines.len()));
-        match self.rng.u8(0..22) {
-            0..=4 => self.possess(member),
-            5..=6 => self.say_false_ready(),
-            7 => self.ask_false_admission(),
-            8 => self.vote_falsely()?,
-            9 => self.forge_end()?,
-            10..=12 => {
-                self.forge_devices()?;
-                self.speak_to_replica()?;
+    /// What the adversary does. Whether it could.
+    pub(super) fn carry_out(&mut self, scheme: Scheme) -> Result<bool, Broken> {
+        match scheme {
+            Scheme::Possess(id) => return Ok(self.possess(id)),
+            Scheme::ClaimReady(id) => return Ok(self.claim_ready(id)),
+            Scheme::ClaimAdmission(id) => self.claim_admission(id),
+            Scheme::Sign(id) => {
+                self.sign_all(id);
+                self.prove(id)?;
             }
-            13..=16 => self.speak_to_client()?,
-            17 => self.alter_proof(),
-            18 => self.invent_link(),
-            19..=20 => self.say_old_ready(),
-            _ => self.start_twice()?,
+            Scheme::ForgeEnd(epoch) => self.forge_end(epoch)?,
+            Scheme::AlterProof(at) => self.alter_proof(at),
+            Scheme::InventLink(number) => self.invent_link(number),
+            Scheme::ForgeDevices => self.forge_devices()?,
+            Scheme::StartTwice => self.start_twice()?,
+            Scheme::Tell { to, epoch, liar } => self.tell(to, epoch, liar)?,
+            Scheme::Answer { client, liar } => return self.answer_falsely(client, liar),
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Takes a member if no more than `f` of any configuration fail by that.
-    fn possess(&mut self, id: MemberId) {
+    fn possess(&mut self, id: MemberId) -> bool {
         let machine = &self.machines[id.0];
         if self.calm || !machine.is_correct() {
-            return;
+            return false;
         }
         let freed: BTreeSet<usize> =
             (0..self.chain.len()).filter(|number| self.is_free_of(id, *number)).collect();
-        if self.may_fail(id, &freed) {
+        let may_fail = self.may_fail(id, &freed);
+        if may_fail {
             self.machines[id.0].freed = freed;
             self.take(id);
         }
+        may_fail
     }
 
     /// Whether a member does not count for a configuration any more, because it erased its keys of
@@ -102,60 +104,26 @@ impl World {
     }
 
     /// A member of the adversary says that it is ready, with a key that the adversary has.
-    fn say_false_ready(&mut self) {
-        let Some(pending) = &self.roster().pending else { return };
+    fn claim_ready(&mut self, member: MemberId) -> bool {
+        let Some(pending) = &self.roster().pending else { return false };
         let change = pending.change;
-        let proposed = &self.changes[change.0];
-        let faulty = |id: &&MemberId| self.machines[id.0].is_faulty();
-        let faulty: Vec<MemberId> = proposed.members.iter().filter(faulty).copied().collect();
-        let devices = proposed.devices;
-        let Some(member) = self.rng.choice(faulty) else { return };
+        let devices = self.changes[change.0].devices;
         let signing = self.fresh_key();
         let life = devices.then(|| self.fresh_life());
         self.stolen.insert(signing);
         let epoch = self.epochs.len() - 1;
         self.requests.push(Request::Ready(Ready { member, epoch, change, signing, life }));
-    }
-
-    /// Sends again what a correct member said of itself for the pending change, in an earlier
-    /// epoch.
-    fn say_old_ready(&mut self) {
-        let Some(pending) = &self.roster().pending else { return };
-        let (change, last) = (pending.change, self.epochs.len() - 1);
-        let is_old = |request: &&Request| {
-            matches!(request, Request::Ready(it) if it.change == change && it.epoch < last
-                && self.machines[it.member.0].is_correct())
-        };
-        let old: Vec<Request> = self.requests.iter().filter(is_old).copied().collect();
-        self.requests.extend(self.rng.choice(old));
+        true
     }
 
     /// A member of the adversary has the epoch ended for a new life of its device.
-    fn ask_false_admission(&mut self) {
+    fn claim_admission(&mut self, member: MemberId) {
         let epoch = self.epochs.len() - 1;
-        let configuration = self.configuration_of(epoch);
-        let faulty = configuration.members.iter().filter(|it| self.machines[it.id.0].is_faulty());
-        let faulty: Vec<MemberId> = faulty.map(|entry| entry.id).collect();
-        let devices = configuration.devices;
-        if let Some(member) = self.rng.choice(faulty)
-            && devices
-            && self.rng.bool()
-        {
-            let life = self.fresh_life();
-            self.requests.push(Request::Admission { member, epoch, life });
-        }
+        let life = self.fresh_life();
+        self.requests.push(Request::Admission { member, epoch, life });
     }
 
-    /// Signs something that was said about an end: what is true, or what is not.
-    fn vote_falsely(&mut self) -> Result<(), Broken> {
-        if self.handovers.is_empty() {
-            return Ok(());
-        }
-        let id = HandoverId(self.rng.usize(0..self.handovers.len()));
-        self.sign_all(id);
-        self.prove(id)
-    }
-
+    /// Signs what was said about an end, be it true or not.
     fn sign_all(&mut self, id: HandoverId) {
         for key in self.stolen.iter().copied() {
             if !self.signatures.contains(&(key, id)) {
@@ -187,8 +155,7 @@ impl World {
     }
 
     /// Another end of an epoch, with a configuration that belongs to the adversary alone.
-    fn forge_end(&mut self) -> Result<(), Broken> {
-        let epoch = self.rng.usize(0..self.epochs.len());
+    fn forge_end(&mut self, epoch: usize) -> Result<(), Broken> {
         let configuration = self.epochs[epoch].configuration;
         let number = self.configurations[configuration.0].number + 1;
         let next = Some(self.own_configuration(number));
@@ -229,7 +196,7 @@ impl World {
 
     /// Whether the adversary can speak as a member of a configuration where no signature is asked
     /// for: a channel counts for a configuration once its signing key signed for it.
-    fn can_pose(&self, id: MemberId, number: usize, by_signing: Rule) -> bool {
+    pub(super) fn can_pose(&self, id: MemberId, number: usize, by_signing: Rule) -> bool {
         let configuration = &self.configurations[self.chain[number].0];
         let Some(key) = configuration.key_of(id) else { return false };
         self.stolen.contains(&key)
@@ -237,26 +204,23 @@ impl World {
             || !self.keeps(by_signing) && self.machines[id.0].is_faulty()
     }
 
-    /// Tells a replica something false about a slot of its epoch, or of the next one. Replicas
-    /// believe `f + 1`.
-    fn speak_to_replica(&mut self) -> Result<(), Broken> {
-        let hears = |id: &MemberId| {
-            let machine = &self.machines[id.0];
-            machine.works() && machine.disk.epoch.is_some() && machine.memory.state.is_some()
-        };
-        let ids: Vec<MemberId> = (0..self.machines.len()).map(MemberId).filter(hears).collect();
-        let Some(to) = self.rng.choice(ids) else { return Ok(()) };
-        let own = self.machines[to.0].disk.epoch.expect("it was chosen so");
-        let epoch = (own + self.rng.usize(0..3) / 2).min(self.epochs.len() - 1);
+    /// Whether a machine is a replica to which something false can be told.
+    pub(super) fn listens(&self, id: MemberId) -> bool {
+        let machine = &self.machines[id.0];
+        machine.works() && machine.disk.epoch.is_some() && machine.memory.state.is_some()
+    }
+
+    /// Tells a replica something false about a slot of an epoch, if the adversary can speak as that
+    /// member. Replicas believe `f + 1`.
+    fn tell(&mut self, to: MemberId, epoch: usize, liar: MemberId) -> Result<(), Broken> {
+        let Some(own) = self.machines[to.0].disk.epoch else { return Ok(()) };
         let number = self.configuration_of(epoch).number;
-        for liar in (0..self.machines.len()).map(MemberId) {
-            if self.rng.bool() && self.can_pose(liar, number, Rule::PeersBySigning) {
-                let early = self.configuration_of(own).index(liar);
-                let early = early.filter(|_| !self.keeps(Rule::EpochFirst));
-                self.count_word(to, (epoch, early, liar))?;
-            }
+        if !self.can_pose(liar, number, Rule::PeersBySigning) {
+            return Ok(());
         }
-        Ok(())
+        let early = self.configuration_of(own).index(liar);
+        let early = early.filter(|_| !self.keeps(Rule::EpochFirst));
+        self.count_word(to, (epoch, early, liar))
     }
 
     /// Counts a false word that a channel brought, or keeps it until its epoch begins.
@@ -291,17 +255,11 @@ impl World {
         Ok(())
     }
 
-    /// Gives clients false answers.
-    fn speak_to_client(&mut self) -> Result<(), Broken> {
-        let at = self.rng.usize(0..self.clients.len());
-        let number = self.clients[at].number;
-        let members = self.configurations[self.chain[number].0].members.clone();
-        for entry in members {
-            if self.can_pose(entry.id, number, Rule::WelcomeBySigning) && self.rng.bool() {
-                self.count_answer(at, entry.id, false)?;
-            }
-        }
-        Ok(())
+    /// Gives a client a false answer, if the adversary can speak as that member.
+    fn answer_falsely(&mut self, client: usize, liar: MemberId) -> Result<bool, Broken> {
+        let number = self.clients[client].number;
+        let can_pose = self.can_pose(liar, number, Rule::WelcomeBySigning);
+        if can_pose { self.count_answer(client, liar, false) } else { Ok(false) }
     }
 
     /// With the secret of devices, the adversary certifies as every device of the configuration,
@@ -349,12 +307,8 @@ impl World {
     }
 
     /// Attaches another configuration to a proof.
-    fn alter_proof(&mut self) {
-        if self.proofs.is_empty() {
-            return;
-        }
-        let at = self.rng.usize(0..self.proofs.len());
-        let mut proof = self.proofs[at].clone();
+    fn alter_proof(&mut self, at: ProofId) {
+        let mut proof = self.proofs[at.0].clone();
         if let Some(next) = self.handovers[proof.handover.0].next {
             let number = self.configurations[next.0].number;
             proof.attached = Some(self.own_configuration(number));
@@ -363,8 +317,7 @@ impl World {
     }
 
     /// A link between two configurations of the adversary, under its own keys.
-    fn invent_link(&mut self) {
-        let number = self.rng.usize(0..self.chain.len());
+    fn invent_link(&mut self, number: usize) {
         let configuration = self.own_configuration(number);
         let next = self.own_configuration(number + 1);
         let known = |it: &Handover| it.configuration == configuration && it.next == Some(next);

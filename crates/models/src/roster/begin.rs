@@ -172,6 +172,21 @@ impl World {
         counts && self.machines[id.0].memory.settled.insert(from)
     }
 
+    /// The process ends, and its device may lose its life with it.
+    pub(super) fn lose_power(&mut self, id: MemberId, loses: bool) -> bool {
+        let machine = &self.machines[id.0];
+        if !machine.is_up {
+            return false;
+        }
+        let has_newer = machine.disk.epoch.is_some() && self.number_at(id) > machine.disk.erased;
+        let machine = &mut self.machines[id.0];
+        machine.crash(has_newer);
+        if loses {
+            machine.lose_life();
+        }
+        true
+    }
+
     /// The process starts again.
     pub(super) fn restart(&mut self, id: MemberId) -> Result<(), Broken> {
         self.machines[id.0].is_up = true;

@@ -153,6 +153,11 @@ impl Machine {
         self.keys().any(|it| it == key)
     }
 
+    /// Whether its device has a life that it can lose.
+    pub(super) fn has_life(&self) -> bool {
+        self.disk.device.is_some() && !self.has_lost
+    }
+
     /// The state that it has after a crash: the last snapshot, and what the log adds to it.
     pub(super) fn recoverable(&self) -> Option<u32> {
         self.disk.saved.map(|saved| saved.max(self.disk.logged))

@@ -3,6 +3,7 @@
 //! The order is one list for each epoch: that a protocol agrees on it is not the question here. It
 //! grows only while a quorum of members that run the epoch is at its tip.
 
+use super::action::Action;
 use super::rules::Rule;
 use super::values::{
     Change, ChangeId, Configuration, ConfigurationId, Entry, Epoch, Handover, HandoverId, Life,
@@ -39,11 +40,28 @@ impl World {
     }
 
     /// Has the members order a request, if they are a quorum together with those of the adversary.
-    /// Those that are needed log it before they vote.
+    /// Chance says which of them log it, and how much agreed time passes: a faulty primary may let
+    /// it run.
     pub(super) fn order(&mut self, request: Request, faulty_vote: bool) -> Result<bool, Broken> {
+        let Some((mut voters, least)) = self.voters(request, faulty_vote) else {
+            return Ok(false);
+        };
+        self.rng.shuffle(&mut voters);
+        voters.truncate(self.rng.usize(least..=voters.len()));
+        let time = if self.rng.u8(0..20) == 0 { WAIT } else { self.rng.u32(0..3) };
+        self.apply(&Action::Order { request, voters, time })
+    }
+
+    /// The correct members that can vote for a request now, and how many of them are needed; none
+    /// if they are no quorum together with those of the adversary.
+    pub(super) fn voters(
+        &self,
+        request: Request,
+        faulty_vote: bool,
+    ) -> Option<(Vec<MemberId>, usize)> {
         let last = self.epochs.len() - 1;
         if self.is_settled_request(request) {
-            return Ok(false);
+            return None;
         }
         let configuration = self.configuration_of(last);
         let quorum = configuration.quorum();
@@ -55,20 +73,26 @@ impl World {
         let faulty = members.iter().enumerate().filter(can_vote).count();
         let faulty = if faulty_vote { faulty } else { 0 };
         let voters = members.iter().map(|it| it.id).filter(|id| self.votes_in_order(*id));
-        let mut voters: Vec<MemberId> = voters.collect();
-        if voters.is_empty() || voters.len() + faulty < quorum {
-            return Ok(false);
-        }
-        let least = quorum.saturating_sub(faulty).max(1);
-        self.rng.shuffle(&mut voters);
-        voters.truncate(self.rng.usize(least..=voters.len()));
-        self.pass_time();
+        let voters: Vec<MemberId> = voters.collect();
+        let is_quorum = !voters.is_empty() && voters.len() + faulty >= quorum;
+        is_quorum.then(|| (voters, quorum.saturating_sub(faulty).max(1)))
+    }
+
+    /// The next slot. Those whose votes are needed log it before they vote.
+    pub(super) fn fill_slot(
+        &mut self,
+        request: Request,
+        voters: &[MemberId],
+        time: u32,
+    ) -> Result<(), Broken> {
+        let last = self.epochs.len() - 1;
+        self.pass_time(time);
         self.execute(request)?;
         let tip = self.epochs[last].tip();
         for id in voters {
             self.machines[id.0].disk.logged = tip;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Whether it would be executed a second time, or changes nothing any more.
@@ -85,10 +109,9 @@ impl World {
         self.now >= self.changes[change.0].expires
     }
 
-    /// A faulty primary may let agreed time run. In calm runs every `Ready` of a member that is
-    /// willing is ordered within the wait.
-    fn pass_time(&mut self) {
-        let by = if self.rng.u8(0..20) == 0 { WAIT } else { self.rng.u32(0..3) };
+    /// Agreed time passes. In calm runs every `Ready` of a member that is willing is ordered within
+    /// the wait.
+    fn pass_time(&mut self, by: u32) {
         let mut latest = u32::MAX;
         if let (true, Some(pending)) = (self.calm, &self.roster().pending) {
             let late =
@@ -106,29 +129,49 @@ impl World {
         if roster.pending.as_ref().is_some_and(|pending| self.is_timed_out(pending.change)) {
             roster.pending = None;
         }
-        let mut effect = Effect::None;
+        let attempt = roster.attempt;
+        let effect = self.amend(&mut roster, request);
+        if roster.attempt > attempt {
+            self.void(attempt);
+        }
+        if let Request::Operation(number) = request {
+            let last = self.epochs.last().expect("there is a first epoch");
+            self.executed[number] = Some(last.tip() + 1);
+        }
+        self.end_slot(roster, effect)
+    }
+
+    /// What a request does to the roster, and to the epoch.
+    fn amend(&self, roster: &mut Roster, request: Request) -> Effect {
         match request {
-            Request::Operation(number) => {
-                let last = self.epochs.last().expect("there is a first epoch");
-                self.executed[number] = Some(last.tip() + 1);
-            }
-            Request::Change(change) => self.propose(&mut roster, change),
+            Request::Operation(_) => {}
+            Request::Change(change) => self.propose(roster, change),
             Request::Withdraw { expects, attempt } => {
                 if (expects, attempt) == (self.current(), roster.attempt) {
-                    self.withdraw(&mut roster);
+                    roster.attempt += 1;
+                    roster.pending = None;
                 }
             }
-            Request::Ready(ready) => self.count_ready(&mut roster, ready),
+            Request::Ready(ready) => self.count_ready(roster, ready),
             Request::Admission { member, life, .. } => {
                 if self.configurations[self.current().0].has(member) {
                     if let Some(pending) = &mut roster.pending {
                         pending.ready.remove(&member);
                     }
-                    effect = Effect::Admits(member, life);
+                    return Effect::Admits(member, life);
                 }
             }
         }
-        self.end_slot(roster, effect)
+        Effect::None
+    }
+
+    /// Whether a slot with this request would change more than the agreed time.
+    pub(super) fn has_effect(&self, request: Request) -> bool {
+        let before = self.roster();
+        let mut after = before.clone();
+        let effect = self.amend(&mut after, request);
+        let is_operation = matches!(request, Request::Operation(_));
+        is_operation || matches!(effect, Effect::Admits(..)) || after != *before
     }
 
     /// A-R6, compare and swap, and A-R7, one change at a time.
@@ -153,14 +196,14 @@ impl World {
         roster.pending = Some(Pending { change: id, ready, enough: None });
     }
 
-    /// Changes that name an earlier count are void from now on, whether or not they were pending.
-    fn withdraw(&mut self, roster: &mut Roster) {
-        let void =
-            |change: &Change| change.expects == self.current() && change.attempt <= roster.attempt;
-        let ids = (0..self.changes.len()).filter(|id| void(&self.changes[*id]));
-        self.withdrawn.extend(ids.map(ChangeId).collect::<Vec<_>>());
-        roster.attempt += 1;
-        roster.pending = None;
+    /// Changes that name this count of withdrawals, or an earlier one, are void from now on,
+    /// whether or not they were pending.
+    fn void(&mut self, attempt: u32) {
+        let is_void =
+            |change: &Change| change.expects == self.current() && change.attempt <= attempt;
+        let ids = (0..self.changes.len()).filter(|id| is_void(&self.changes[*id]));
+        let ids: Vec<ChangeId> = ids.map(ChangeId).collect();
+        self.withdrawn.extend(ids);
     }
 
     fn count_ready(&self, roster: &mut Roster, ready: Ready) {

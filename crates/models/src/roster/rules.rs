@@ -39,6 +39,11 @@ pub(super) enum Rule {
     ReadyNamesEpoch,
 }
 
+/// The place of the rule with this name.
+pub(super) fn position(name: &str) -> Option<usize> {
+    RULES.iter().position(|(rule, _)| *rule == name)
+}
+
 /// Names and meanings, in the order of [`Rule`].
 pub(super) const RULES: &[Named] = &[
     ("later-proof-convinces", "votes do not name the configuration, so a later proof convinces"),

@@ -141,21 +141,26 @@ impl World {
         is_new
     }
 
+    /// Whether its device is not the one that its epoch admits.
+    pub(super) fn lacks_life(&self, id: MemberId) -> bool {
+        let machine = &self.machines[id.0];
+        let Some(epoch) = machine.disk.epoch else { return false };
+        let configuration = self.configuration_of(epoch);
+        let index = configuration.index(id).filter(|_| configuration.devices);
+        let device = machine.disk.device;
+        index.is_some_and(|at| device.is_none() || device != self.epochs[epoch].lives[at])
+    }
+
     /// Asks to be admitted under another life, if its device is not the one that its epoch admits.
     pub(super) fn ask_admission(&mut self, id: MemberId) -> bool {
         let machine = &self.machines[id.0];
         let Some(epoch) = machine.disk.epoch else { return false };
-        let configuration = self.configuration_of(epoch);
-        let Some(index) = configuration.index(id).filter(|_| configuration.devices) else {
-            return false;
-        };
-        let admits = self.epochs[epoch].lives[index];
         let asks = |request: &Request| {
             matches!(*request, Request::Admission { member, epoch: of, .. }
                 if member == id && of == epoch)
         };
-        let counts = machine.disk.device.is_some() && machine.disk.device == admits;
-        if counts || machine.memory.state.is_none() || self.requests.iter().any(asks) {
+        let can_ask = self.lacks_life(id) && machine.memory.state.is_some();
+        if !can_ask || self.requests.iter().any(asks) {
             return false;
         }
         let life = self.fresh_life();

@@ -144,7 +144,7 @@ pub(super) enum Request {
 }
 
 /// A change that waits for its members.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Pending {
     pub change: ChangeId,
     pub ready: BTreeMap<MemberId, Ready>,
@@ -153,7 +153,7 @@ pub(super) struct Pending {
 }
 
 /// The part of the replicated state that is about the group.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Roster {
     /// Agreed time.
     pub now: u32,

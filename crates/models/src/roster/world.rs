@@ -13,9 +13,24 @@ use std::collections::BTreeSet;
 /// How many machines a run may have.
 const MACHINES_MAX: usize = 12;
 
+/// What is decided about a world before its first event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub devices: bool,
+    pub f: usize,
+    /// Members of the first configuration.
+    pub n: usize,
+    pub calm: bool,
+    pub is_early: bool,
+    pub admin_stolen: bool,
+    pub slow: MemberId,
+}
+
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct World {
+    /// The chance of a run. In a small case only the quiet end of a state draws from it, and always
+    /// the same.
     pub rng: Rng,
     pub without: Option<usize>,
     /// Nobody is faulty and nobody crashes, and requests are ordered in time.
@@ -60,17 +75,40 @@ pub(super) fn broken(property: &'static str, how: String) -> Broken {
 }
 
 impl World {
-    pub(super) fn new(mut rng: Rng, without: Option<usize>) -> Self {
+    /// A world as chance has it, in which some members may be faulty from the begin on.
+    pub(super) fn draw(mut rng: Rng, without: Option<usize>) -> Self {
         let devices = rng.bool();
         let f = if rng.u8(0..4) == 0 { 2 } else { 1 };
         let n = Configuration::least(devices, f) + usize::from(rng.u8(0..5) == 0);
         let calm = rng.u8(0..8) == 0;
-        let mut world = Self {
-            without,
+        let setup = Setup {
+            devices,
+            f,
+            n,
             calm,
             is_early: rng.u8(0..3) == 0,
             admin_stolen: !calm && rng.bool(),
             slow: MemberId(rng.usize(0..n)),
+        };
+        let mut world = Self::new(&setup, rng, without);
+        if !calm {
+            for _ in 0..world.rng.usize(0..=f) {
+                let id = MemberId(world.rng.usize(0..n));
+                world.take(id);
+            }
+        }
+        world
+    }
+
+    /// A world of which this is decided, with correct members only.
+    pub(super) fn new(setup: &Setup, rng: Rng, without: Option<usize>) -> Self {
+        let Setup { devices, f, n, calm, is_early, admin_stolen, slow } = *setup;
+        let mut world = Self {
+            without,
+            calm,
+            is_early,
+            admin_stolen,
+            slow,
             configurations: Vec::new(),
             changes: Vec::new(),
             handovers: Vec::new(),
@@ -94,7 +132,7 @@ impl World {
         world
     }
 
-    /// The first configuration, its members, and those of them that are faulty from the begin on.
+    /// The first configuration and its members.
     fn found(&mut self, devices: bool, f: usize, n: usize) {
         let secret = self.fresh_secret();
         let mut members = Vec::new();
@@ -116,12 +154,6 @@ impl World {
         let rosters = vec![Roster { now: 0, attempt: 0, pending: None }];
         let configuration = ConfigurationId(0);
         self.epochs.push(Epoch { configuration, lives, base: 0, rosters, end: None });
-        if !self.calm {
-            for _ in 0..self.rng.usize(0..=f) {
-                let id = MemberId(self.rng.usize(0..n));
-                self.take(id);
-            }
-        }
     }
 
     /// A machine with a card, if there is room for one.

@@ -97,6 +97,7 @@ pub(crate) const BYZANTINE: Model = Model {
     about: "Mod-SMaRt: normal case, and the phase that opens a view",
     rules: rules::BYZANTINE,
     run: |rng, without| run(rng, Mode::Byzantine, without),
+    cases: &[],
 };
 
 /// Mod-SMaRt with liars, and without signed WRITEs: each NEW-VIEW prunes tables of any length.
@@ -105,6 +106,7 @@ pub(crate) const PRUNING: Model = Model {
     about: "Mod-SMaRt without signed WRITEs: a NEW-VIEW says which writes to forget",
     rules: rules::PRUNING,
     run: |rng, without| run(rng, Mode::Pruning, without),
+    cases: &[],
 };
 
 /// Mod-SMaRt without liars: no WRITEs, and majorities.
@@ -113,6 +115,7 @@ pub(crate) const CRASH: Model = Model {
     about: "Mod-SMaRt in the crash mode",
     rules: rules::CRASH,
     run: |rng, without| run(rng, Mode::Crash, without),
+    cases: &[],
 };
 
 fn run(rng: Rng, mode: Mode, without: Option<&str>) -> Result<(), Broken> {

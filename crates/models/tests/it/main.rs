@@ -1,4 +1,5 @@
 //! Whether the models hold, and whether they notice the loss of each rule.
 
 mod roster;
+mod small;
 mod synchronisation;

@@ -301,6 +301,10 @@ fn exhibits_show_what_they_say() {
         "certified-after-leaving",
         "new-view-final",
         "number-reused",
+        "joiner-without-state",
+        "leaver-with-the-state",
+        "former-keys",
+        "former-member-answers",
         "slow-primary",
         "tolerated-primary",
     ];

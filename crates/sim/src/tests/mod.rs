@@ -29,7 +29,7 @@ fn start<const BUG: u8>(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn Repl
     Box::new(Erased::<Naive<BUG>>::start(setup, out))
 }
 
-/// A replica without a bug, for traces.
+/// A replica without a bug.
 pub fn start_correct(setup: Setup, out: &mut Vec<CoreEffect>) -> Box<dyn ReplicaCore> {
     start::<{ naive::CORRECT }>(setup, out)
 }

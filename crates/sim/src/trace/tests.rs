@@ -1,10 +1,9 @@
 use super::*;
-use crate::tests::start_correct;
-use pentarchy_core::protocol::Protocol;
+use crate::tests::factories;
+use crate::tests::naive::CORRECT;
 
-fn find(name: &str) -> Option<TracedProtocol<'static>> {
-    let rules = crate::tests::naive::Naive::<0>::RULES;
-    (name == "naive").then_some(TracedProtocol { rules, start: &start_correct })
+fn find(name: &str) -> Option<Factories<'static>> {
+    (name == "naive").then(factories::<CORRECT>)
 }
 
 const TRACE: &str = r#"# The naive protocol orders one request.
@@ -96,4 +95,53 @@ fn nonsense_is_refused_with_its_line() {
     fails("group naive\nfire r1\n----\n", "armed");
     fails("group naive\ndrop r0 r1\n----\n", "under way");
     fails("group naive\n\nstabilize\n", "without ----");
+    fails("group naive n=3 machines=2\n----\n", "1 to 16");
+    fails("group naive\npropose a1 renew\n----\n", "machines=");
+    let can_change = "group naive n=3 machines=4\n";
+    let fails = |command: &str, message: &str| {
+        fails(&format!("{can_change}{command}\n----\n"), message);
+    };
+    fails("propose a9 renew", "a1 to a3");
+    fails("propose a1 dance", "no such change");
+    fails("propose a1 add r4", "not the next machine");
+    fails("propose a1 add r2", "not the next machine");
+    fails("propose a1 remove r3", "no member");
+    fails("propose a1 switch other", "no group can switch");
+    fails("ready r3", "no pending change");
+    fails("ready r2", "no machine that joins");
+    fails("join r3", "no new member");
+    fails("propose a1 add r3\nstabilize\nready r3", "no pending change");
+}
+
+/// The naive protocol takes no state over, so nothing is asked of the next configuration here.
+#[test]
+fn a_machine_takes_the_place_of_a_member_as_commands_say() {
+    let text = r#"group naive n=3 machines=4
+request c1 "put a 1"
+propose a1 replace r2 r3
+propose a2 replace r2 r3
+stabilize
+deliver a1 r0
+----
+"#;
+    let error = rewrite(text, &find).unwrap_err();
+    assert_eq!((error.line, error.message.contains("under way")), (6, true), "{error}");
+    let text = text.replace("deliver a1 r0", "ready r3\npending\nstabilize\njoin r3\nstatus");
+    let actual = rewrite(&text, &find).unwrap();
+    let has = |text: &str| actual.lines().any(|line| line.contains(text));
+    for administrator in ["a1", "a2"] {
+        let proposes = format!("{administrator} -> r0 r1 r2   Request {administrator}#1, proposes");
+        assert!(has(&proposes), "{actual}");
+    }
+    assert!(has(r#"r0 r1 r2 -> a1   Reply #1 "proposed; other"#), "{actual}");
+    assert!(has(r#"r0 r1 r2 -> a2   Reply #1 "pending; its members"#), "{actual}");
+    assert!(has("Admit r0#1000, ready for") && has("Admit r1#1000, ready for"), "{actual}");
+    assert!(!has("Admit r2"), "it leaves: {actual}");
+    assert!(has("r3 -> r0   Request r3#1000, ready for"), "it is under way: {actual}");
+    assert!(has("r0 r1 r2 has executed all of e0 up to s"), "{actual}");
+    assert!(has("r0 r1 begins e1, configuration"), "{actual}");
+    assert!(has(": naive, f = 1, members r0 r1 r3"), "{actual}");
+    assert!(has("r2 -> r0 r1   Leaves e1") && has("r0 r1 -> r2   Settled e1"), "{actual}");
+    assert!(has("r2 ends, as e1 has no place for it") && has("r2 has left"), "{actual}");
+    assert!(has("r1 normal in v0 of e1") && has("r3 normal in v0 of e1"), "{actual}");
 }

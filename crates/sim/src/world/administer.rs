@@ -1,27 +1,22 @@
 //! Administrators, who change the group's configuration while it runs.
 
 use super::{Address, Happening, World};
-use crate::crypto::member_id;
+use crate::administration::{ADMINISTRATORS, add, ask, ordered_by, renew_secret};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::swarm::AS_IT_SHOULD_BE;
 use crate::time::Micros;
 use pentarchy_core::change::{Change, Petition, Withdrawal};
-use pentarchy_core::configuration::{
-    Access, Administrators, Configuration, MemberEntry, RequestMeans, SealedSecret,
-};
+use pentarchy_core::configuration::{Access, Configuration, MemberEntry};
 use pentarchy_core::digest::Digest;
-use pentarchy_core::ids::{ClientId, MemberId, Millis, ReplicaId};
-use pentarchy_core::membership::{Member, Membership};
+use pentarchy_core::ids::{ClientId, Millis, ReplicaId};
 use pentarchy_core::ports::client::ToReplica;
-use pentarchy_core::protocol::{Rules, Tuning};
-use pentarchy_core::request::{Draft, Envelope, Request};
+use pentarchy_core::protocol::Rules;
+use pentarchy_core::request::Envelope;
 use pentarchy_core::wire::Wire as _;
 use std::sync::Arc;
 
-/// Administrators of a group, and how many of them have to agree.
-const ADMINISTRATORS: usize = 3;
-const THRESHOLD: u8 = 2;
+pub(super) use crate::administration::{administrators, stated};
 
 /// Between two times that an administrator sends a request.
 const AGAIN: Micros = 400_000;
@@ -33,53 +28,6 @@ const TIMES: u32 = 12;
 pub(super) struct Wish {
     envelope: Arc<Envelope>,
     left: u32,
-}
-
-/// The keys of the administrators of a world.
-pub(super) fn administrators(seed: u64) -> Vec<ClientId> {
-    (0..ADMINISTRATORS).map(|index| crate::crypto::administrator_id(seed, index)).collect()
-}
-
-/// The group as it begins, if administrators may change it.
-pub(super) fn stated(
-    first: &Membership,
-    rules: &Rules,
-    tuning: Tuning,
-    seed: u64,
-) -> Arc<Membership> {
-    let entry = |member: &Member| MemberEntry {
-        id: member.id,
-        identity: member.identity,
-        signing: member.signing,
-        sealed: None,
-        address: format!("{}:7000", member.id),
-    };
-    let keys = administrators(seed).iter().map(|it| it.0).collect();
-    let configuration = Configuration {
-        group: first.group,
-        number: 0,
-        protocol: rules.name.to_owned(),
-        facts: rules.facts(),
-        f: first.f as u16,
-        lane: first.lane,
-        // What is for the simulator alone is not agreed on.
-        tuning: Tuning { interleaving: 0, ..tuning },
-        requests: RequestMeans::Signature,
-        secret: None,
-        administrators: Administrators { threshold: THRESHOLD, keys },
-        access: Access::Open,
-        members: first.members.iter().map(entry).collect(),
-        next_member: MemberId(first.n() as u32),
-    };
-    let lives: Vec<_> = first.members.iter().map(|member| member.life()).collect();
-    Arc::new(configuration.begin(&lives))
-}
-
-/// A machine that is to become a member, whose number is its place among all machines.
-fn machine(place: usize) -> MemberEntry {
-    let (id, identity) = (MemberId(place as u32), member_id(ReplicaId(place as u16)).0);
-    let address = format!("{id}:7000");
-    MemberEntry { id, identity, signing: identity, sealed: None, address }
 }
 
 impl World<'_> {
@@ -96,23 +44,18 @@ impl World<'_> {
         let is_gone: Vec<bool> = self.replicas.iter().map(|it| it.crashed && !it.returns).collect();
         let mut joins = None;
         self.change(way, |next| {
-            let place = next.next_member.0 as usize;
-            if place >= machines {
+            if next.next_member.0 as usize >= machines {
                 return;
             }
             let gone = |it: &MemberEntry| is_gone.get(it.id.0 as usize).copied() == Some(true);
             let gone = next.members.iter().position(gone).filter(|_| rng.percent(70));
             let leaver = gone.unwrap_or(rng.below(next.members.len() as u64) as usize);
-            let new = machine(place);
-            if rng.percent(40) {
-                next.members[leaver] = new;
-            } else {
-                next.members.remove(leaver);
-                let at = rng.below(next.members.len() as u64 + 1) as usize;
-                next.members.insert(at, new);
-            }
-            next.next_member.0 += 1;
-            joins = Some(place);
+            next.members.remove(leaver);
+            let at = match rng.percent(40) {
+                true => leaver,
+                false => rng.below(next.members.len() as u64 + 1) as usize,
+            };
+            joins = Some(add(next, at));
         });
         if let Some(place) = joins {
             self.invite(place, &mut rng);
@@ -133,14 +76,12 @@ impl World<'_> {
         let machines = self.options.machines().count();
         let mut joins = None;
         self.change(way, |next| {
-            let place = next.next_member.0 as usize;
+            let has_machine = (next.next_member.0 as usize) < machines;
             let mut altered = next.clone();
             match rng.below(6) {
-                0..3 if place < machines => {
+                0..3 if has_machine => {
                     let at = rng.below(next.members.len() as u64 + 1) as usize;
-                    altered.members.insert(at, machine(place));
-                    altered.next_member.0 += 1;
-                    joins = Some(place);
+                    joins = Some(add(&mut altered, at));
                 }
                 3..5 => _ = altered.members.remove(rng.below(next.members.len() as u64) as usize),
                 _ => {
@@ -170,12 +111,8 @@ impl World<'_> {
         let lies = !self.options.byzantine.is_empty();
         let all: Vec<Rules> = all.filter(|it| it.fault_model.lies() || !lies).collect();
         self.change(way, |next| {
-            let named = |rules: &Rules| Configuration {
-                protocol: rules.name.to_owned(),
-                facts: rules.facts(),
-                ..next.clone()
-            };
-            let others = all.iter().filter(|rules| rules.name != next.protocol).map(named);
+            let others = all.iter().filter(|rules| rules.name != next.protocol);
+            let others = others.map(|rules| ordered_by(next, rules));
             let others: Vec<_> = others.filter(|it| it.check().is_ok()).collect();
             if !others.is_empty() {
                 *next = rng.pick(&others).clone();
@@ -200,10 +137,7 @@ impl World<'_> {
         let goes_wrong = |rng: &mut Rng, percent| way != AS_IT_SHOULD_BE && rng.percent(percent);
         // An administrator who forgets to make one.
         if !goes_wrong(&mut rng, 15) {
-            next.secret = Some(secret);
-            // Devices of this world have keys of their own, so nobody reads it.
-            let sealed = Some(SealedSecret([0; SealedSecret::BYTES]));
-            next.members.iter_mut().for_each(|member| member.sealed = sealed);
+            renew_secret(&mut next, secret);
         }
         let lasts = if goes_wrong(&mut rng, 25) { rng.range(1, 3_000) } else { 15_000 };
         // Agreed time may be far behind the clocks, as in a group that nobody asks for anything.
@@ -255,8 +189,7 @@ impl World<'_> {
     ) -> Arc<Envelope> {
         let operation = petition.to_bytes();
         self.oracle.asked(client, number, &operation);
-        let requests = vec![Request { number, operation }];
-        Arc::new(self.crypto.seal(Draft { client, floor: number, events: None, requests }))
+        ask(&self.crypto, client, number, operation)
     }
 
     /// A client sends its request to all replicas.

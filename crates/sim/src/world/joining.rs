@@ -3,17 +3,15 @@
 use super::lives::Keeping;
 use super::log::{Deed, What};
 use super::{Happening, Replica, ReplicaId, SimDevices, World, is_sound};
+use crate::administration::Invitation;
 use crate::checker::Verdict;
 use crate::crypto::{INCARNATION, member_id};
 use crate::packet::{joins_later, member_at, member_of};
 use crate::rng::Rng;
 use crate::time::Micros;
-use pentarchy_core::auth::Signature;
-use pentarchy_core::change::{Change, Petition, Ready};
-use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::Proof;
-use pentarchy_core::ids::{Epoch, Slot, View};
-use pentarchy_core::membership::{Life, Membership};
+use pentarchy_core::ids::{Slot, View};
+use pentarchy_core::membership::Membership;
 use std::sync::{Arc, Mutex};
 
 /// Between two times that a machine looks whether it is to join.
@@ -64,26 +62,13 @@ impl World<'_> {
             return;
         }
         self.schedule(now + AGAIN, Happening::Join(place));
-        let names_it =
-            |change: &Change| change.next.members.iter().any(|it| it.id == member_at(id));
-        let invitation = self.correct().find_map(|(_, replica)| {
-            let (change, digest) = replica.node.executor().settled_change()?;
-            names_it(change).then(|| (replica.node.epoch(), change.clone(), digest))
-        });
-        if let Some((epoch, change, digest)) = invitation {
-            self.say_ready(id, epoch, (&change, digest));
+        let invitation = self.correct().find_map(|(_, replica)| Invitation::of(&replica.node, id));
+        if let Some(invitation) = invitation {
+            let ring = &self.rings[usize::from(id.0)];
+            let ready = invitation.accept(id, &self.crypto, ring);
+            let envelope = self.petition(member_id(id), now, &ready);
+            self.ask_all(envelope);
         }
-    }
-
-    fn say_ready(&mut self, id: ReplicaId, epoch: Epoch, (change, digest): (&Change, Digest)) {
-        let (client, life) = (member_id(id), Life::mac(INCARNATION));
-        let signing = self.rings[usize::from(id.0)].lock().prepare(change);
-        let possession = Signature([0; 64]);
-        let mut ready = Ready { epoch, change: digest, signing, life, possession };
-        let signed = self.crypto.sign(id, &signing, &ready.statement(&client));
-        ready.possession = Signature(signed);
-        let envelope = self.petition(client, self.now, &Petition::Ready(ready));
-        self.ask_all(envelope);
     }
 
     /// A correct replica begins an epoch. Machines that are members for the first time start as

@@ -1,7 +1,6 @@
 //! Replicas that start again with nothing, and epochs.
 
 use super::confirms::Looked;
-use super::factory::SimFactory;
 use super::log::{Deed, What};
 use super::{
     Act, Behaviour, Failure, Fault, Happening, Incarnation, Replica, ReplicaId, ReplicaNode,
@@ -10,15 +9,14 @@ use super::{
 use crate::adversary::Rot;
 use crate::checker::moving_on::MovingOn;
 use crate::checker::{Verdict, durability, retirement};
-use crate::node::{Kept, KeptDisk, OneDevice, Parts, SharedKept, life_of};
+use crate::node::{Kept, NodeStart, SharedKept};
 use crate::observation::Observation;
-use crate::packet::{member_at, member_of};
+use crate::packet::member_of;
 use crate::service::Journal;
 use crate::shadowed::Shadowed;
 use crate::time::Micros;
 use pentarchy_core::ids::{Epoch, Slot};
 use pentarchy_core::service::Service;
-use pentarchy_machine::{self as machine, Beginning};
 use pentarchy_storage::identity::Identity;
 use pentarchy_storage::kept::{EpochStart, Past};
 use std::cell::RefCell;
@@ -37,57 +35,21 @@ impl<'a> World<'a> {
         acts: &mut Vec<Act>,
     ) -> ReplicaNode<'a> {
         let journal = Journal::default();
-        let (crypto, clients) = (self.crypto.clone(), self.ids.clone());
-        let (factories, tuning) = (self.factories, self.options.tuning);
-        let (ring, life) = (self.rings[usize::from(id.0)].clone(), life_of(&device));
-        let mut factory = SimFactory {
+        let start = NodeStart {
             id,
-            crypto: crypto.clone(),
-            ring: ring.clone(),
-            life,
-            factories,
-            tuning,
-            lets_anyone_in: faulty.as_ref().is_some_and(|fault| fault.lets_anyone_in),
-        };
-        let (membership, links) = self.begins_with(id);
-        let beginning = Beginning {
-            me: member_at(id),
-            life,
-            membership,
-            links,
-            learned: None,
-            factory: &mut factory,
-            counters: &mut OneDevice::all(&device, self.membership.lane.pillars),
-            is_split: false,
-        };
-        let asks = past.is_some();
-        let disk =
-            |kept: &SharedKept| machine::Kept::Log(KeptDisk(kept.clone()), past.map(Box::new));
-        let keeps = kept.as_ref().map_or(machine::Kept::Nothing, disk);
-        let begun = beginning.begin(self.service(id, &journal), keeps);
-        let begun = begun.unwrap_or_else(|why| panic!("{id} cannot begin: {why}"));
-        let epoch = begun.following.membership().epoch;
-        for (ui, digest) in begun.certified.iter() {
-            let (ui, digest) = (*ui, *digest);
-            acts.push(Act::Saw(Observation::Certified { epoch, ui, digest }));
-        }
-        let parts = Parts {
-            id,
-            crypto,
-            clients,
-            executor: begun.executor,
-            journal,
-            core: begun.core,
-            epochs: begun.following,
-            factory: Box::new(factory),
+            crypto: self.crypto.clone(),
+            clients: self.ids.clone(),
+            factories: self.factories,
+            tuning: self.options.tuning,
             device,
-            ring,
+            ring: self.rings[usize::from(id.0)].clone(),
+            chain: self.begins_with(id),
+            service: (self.service(id, &journal), journal),
             faulty,
             kept,
-            store: begun.store,
-            asks,
+            past,
         };
-        ReplicaNode::new(parts, self.now / 1_000, acts)
+        start.start(self.now / 1_000, acts)
     }
 
     /// What a replica replicates.
