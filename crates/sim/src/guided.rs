@@ -5,10 +5,11 @@
 
 use crate::coverage::Coverage;
 use crate::rng::Rng;
-use crate::run::{Factories, Summary, Violation, cover_options, for_each};
+use crate::run::{Factories, Summary, Violation, for_each, run_world};
 use crate::shrink::Case;
 use crate::swarm::{Options, SimConfig};
 use crate::time::Micros;
+use crate::world::World;
 use pentarchy_core::protocol::Rules;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -18,6 +19,9 @@ const KEPT_MAX: usize = 2_000;
 
 /// Of so many kept worlds, drawn at random, the one is varied that came to what is rarest.
 const DRAWN: u64 = 6;
+
+/// The most by which a variation has messages vary: a sweep draws no more for its networks.
+const JITTER_US_MAX: Micros = 10_000;
 
 /// How worlds that are run one after the other follow from each other.
 pub struct Corpus {
@@ -88,7 +92,8 @@ fn variation(case: &Case, rng: &mut Rng) -> Case {
         0 if options.hearing > 0 => options.hearing = rng.range(1, 1_000_000),
         1 => move_disturbance(&mut options, rng),
         2 if options.network.jitter_us > 0 => {
-            options.network.jitter_us = options.network.jitter_us * rng.range(1, 8) / 4;
+            let jitter = options.network.jitter_us * rng.range(1, 8) / 4;
+            options.network.jitter_us = jitter.min(JITTER_US_MAX);
         }
         _ => {}
     }
@@ -117,6 +122,8 @@ pub struct Trial {
     rng: Rng,
     /// Whether it is a variation of another one, so that its seed alone does not say what it is.
     pub is_varied: bool,
+    /// Whether somebody wants to learn to what it comes.
+    covers: bool,
 }
 
 impl Trial {
@@ -124,21 +131,23 @@ impl Trial {
     #[must_use]
     pub fn next(seed: u64, config: &SimConfig, rules: &Rules, corpus: Option<&mut Corpus>) -> Self {
         let mut rng = Rng::new(seed);
-        let mut chances = Rng::new(!seed);
+        let (mut chances, covers) = (Rng::new(!seed), corpus.is_some());
         let varied = corpus.filter(|_| chances.percent(50)).and_then(|it| it.vary(&mut chances));
         match varied {
-            Some(case) => Self { rng: Rng::new(case.seed), case, is_varied: true },
+            Some(case) => Self { rng: Rng::new(case.seed), case, is_varied: true, covers },
             None => {
                 let options = Options::draw(&mut rng, config, rules);
-                Self { case: Case { seed, options }, rng, is_varied: false }
+                Self { case: Case { seed, options }, rng, is_varied: false, covers }
             }
         }
     }
 
-    /// Runs it, and says to what it came.
-    pub fn run(&self, factories: &Factories<'_>) -> (Result<Summary, Violation>, Coverage) {
+    /// Runs it, and says to what it came: none if nobody wants to learn that.
+    pub fn run(&self, factories: &Factories<'_>) -> (Result<Summary, Violation>, Option<Coverage>) {
         let Case { seed, options } = self.case.clone();
-        let (outcome, coverage) = cover_options(seed, options, factories, self.rng.clone());
+        let (outcome, world) =
+            run_world(seed, options, factories, self.rng.clone(), (None, self.covers));
+        let coverage = world.and_then(World::into_coverage);
         let is_varied = self.is_varied;
         (outcome.map_err(|violation| Violation { is_varied, ..violation }), coverage)
     }
@@ -159,7 +168,7 @@ pub fn run_guided(
     let run = |seed| {
         let trial = Trial::next(seed, config, &factories.rules, Some(&mut known()));
         let (outcome, coverage) = trial.run(factories);
-        known().learn(&trial.case, &coverage);
+        coverage.iter().for_each(|it| _ = known().learn(&trial.case, it));
         outcome
     };
     for_each(seeds, jobs, run, progress);

@@ -216,8 +216,8 @@ fn follow(
         let before = mutant::times_reached();
         let (outcome, coverage) = run(Some(name));
         trail.reached += u64::from(mutant::times_reached() > before);
-        if let Some(corpus) = &mut corpus {
-            corpus.learn(&trial.case, &coverage);
+        if let (Some(corpus), Some(coverage)) = (&mut corpus, &coverage) {
+            corpus.learn(&trial.case, coverage);
         }
         let Err(violation) = outcome else { continue };
         if let (Err(without), _) = run(None) {

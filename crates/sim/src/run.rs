@@ -2,7 +2,6 @@
 
 use crate::audit::Fingerprint;
 use crate::checker::Broken;
-use crate::coverage::Coverage;
 use crate::quiet;
 use crate::rng::Rng;
 use crate::swarm::{Options, SimConfig};
@@ -107,19 +106,9 @@ pub fn time_options(
     outcome.map(|summary| (summary, took))
 }
 
-/// The same, and to what the world came.
-pub(crate) fn cover_options(
-    seed: u64,
-    options: Options,
-    factories: &Factories<'_>,
-    rng: Rng,
-) -> (Result<Summary, Violation>, Coverage) {
-    let (outcome, world) = run_world(seed, options, factories, rng, (None, true));
-    (outcome, world.and_then(World::into_coverage).unwrap_or_default())
-}
-
-/// Runs a world, and gives what is left of it: nothing if it could not be made.
-fn run_world<'a>(
+/// Runs a world, which takes note of where its replicas come if it `covers`, and gives what is left
+/// of it: nothing if it could not be made.
+pub(crate) fn run_world<'a>(
     seed: u64,
     options: Options,
     factories: &Factories<'a>,

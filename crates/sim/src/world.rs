@@ -131,8 +131,8 @@ struct Replica<'a> {
     behind: bool,
     /// Nor before it has executed this: it lost a state that it may have vouched for.
     behind_until: Slot,
-    /// It lost its memory after it had left the group.
-    forgot: bool,
+    /// It came back without its memory after it had left the group, when this epoch was the newest.
+    forgot: Option<Epoch>,
     /// Its counters do not answer any more.
     has_no_counter: bool,
     /// The epoch in which all others know of more than its disk has, if that was put back from a
@@ -203,9 +203,9 @@ const LOOK_EVERY: Micros = 100_000;
 /// and make final, the requests whose results clients acted on.
 const SETTLING: Micros = 5_000_000;
 
-/// On a slow network a request may wait for so many times as long as elsewhere: through the turn of
-/// each dead primary, and through those of correct ones that are deposed too early.
-const SLOW_PATIENCE: u64 = 3;
+/// On a slow network a request may wait for so many times as long more than elsewhere: through the
+/// turn of each dead primary, and through those of correct ones that replicas depose too early.
+const SLOW_TURNS: u64 = 2;
 
 /// How long hostile clients go on after everything has healed, and how long a world goes on in
 /// which liveness is not promised.
@@ -377,7 +377,7 @@ impl<'a> World<'a> {
             returns: false,
             behind: false,
             behind_until: Slot(0),
-            forgot: false,
+            forgot: None,
             has_no_counter: false,
             put_back: None,
             was_answered: false,
@@ -516,9 +516,9 @@ impl<'a> World<'a> {
         let last_crash = self.options.disturbances.iter().map(|(at, _)| *at).max();
         let well_at = heal_at.max(last_crash.unwrap_or_default());
         let ordering = self.options.ordering_us();
-        let patience = if self.options.is_slow() { SLOW_PATIENCE } else { 1 };
-        let allowed = patience * liveness_timeouts;
-        let mut liveness = Liveness::new(well_at, &timeouts, allowed, ordering);
+        let turns = if self.options.is_slow() { SLOW_TURNS * liveness_timeouts } else { 0 };
+        let turns = turns * 1_000 * (timeouts.request_ms + timeouts.view_change_ms);
+        let mut liveness = Liveness::new(well_at, &timeouts, liveness_timeouts, ordering + turns);
         let promised = liveness_timeouts > 0;
         let mut next_look = heal_at;
         while let Some((time, happening)) = self.queue.pop() {

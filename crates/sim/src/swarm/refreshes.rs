@@ -29,8 +29,7 @@ impl Options {
     /// of its own, so that all other worlds stay as they are.
     pub(super) fn draw_refreshes(&mut self, rng: &mut Rng, may_lie: bool, percent: u32) {
         let has_twins = self.places().len() > self.n;
-        let is_slow = self.network.latency_us >= self.timeouts.request_ms * 1_000 / 8;
-        let is_other = has_twins || is_slow || self.heal_at == 0;
+        let is_other = has_twins || self.is_slow() || self.heal_at == 0;
         if is_other || !rng.percent(percent) {
             return;
         }

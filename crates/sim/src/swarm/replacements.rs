@@ -15,8 +15,7 @@ const EACH: Micros = 3_000_000;
 impl Options {
     /// Whether administrators may change more than keys in this world.
     pub(super) fn may_change(&self) -> bool {
-        let is_slow = self.network.latency_us >= self.timeouts.request_ms * 1_000 / 8;
-        let is_other = self.twins().next().is_some() || is_slow || self.heal_at == 0;
+        let is_other = self.twins().next().is_some() || self.is_slow() || self.heal_at == 0;
         let is_told_apart = self.device != DeviceFault::None;
         let is_kept = self.hearing > 0 || self.late_checkpoints > 0;
         !(is_other || is_told_apart || is_kept || self.f == 0)

@@ -7,6 +7,7 @@ use super::{
 use crate::checker::Verdict;
 use crate::rng::Rng;
 use crate::time::Micros;
+use pentarchy_core::ids::Epoch;
 
 /// An end of a connection that is cut notices it within so long.
 const NOTICED: Micros = 400_000;
@@ -161,18 +162,24 @@ impl World<'_> {
     /// The replicas that count as faulty now: also one that has left and lost the state, as long as
     /// those that stay may need it from there.
     pub(super) fn faulty(&self) -> ReplicaSet {
-        let is_needed = !self.is_state_among_members();
+        let newest = self.newest_epoch();
+        let is_needed = !self.is_state_among_members(newest);
         let counts = |replica: &&Replica<'_>| {
-            let lacks = replica.crashed || replica.forgot;
-            replica.is_faulty() || (is_needed && replica.has_left && lacks)
+            let is_to_forget = replica.crashed && replica.returns && replica.has_left;
+            let forgot = replica.forgot.is_some() && replica.forgot == newest;
+            replica.is_faulty() || (is_needed && (is_to_forget || forgot))
         };
         let faulty = self.replicas.iter().filter(counts);
         faulty.map(|replica| replica.id).chain(self.faulty_joiners()).collect()
     }
 
-    /// Whether more than `f` correct members of the newest configuration have its state.
-    fn is_state_among_members(&self) -> bool {
-        let newest = self.correct().map(|(_, replica)| replica.node.epoch()).max();
+    /// The latest epoch that a correct replica has begun.
+    pub(super) fn newest_epoch(&self) -> Option<Epoch> {
+        self.correct().map(|(_, replica)| replica.node.epoch()).max()
+    }
+
+    /// Whether more than `f` correct members of the newest epoch have the state that it began with.
+    fn is_state_among_members(&self, newest: Option<Epoch>) -> bool {
         let has_it = |replica: &Replica<'_>| {
             Some(replica.node.epoch()) == newest && replica.node.is_level() && !replica.has_left
         };

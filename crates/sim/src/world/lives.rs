@@ -98,9 +98,10 @@ impl<'a> World<'a> {
         let node = self.node(id, Arc::new(Mutex::new(device)), None, keeping, &mut acts);
         self.oracle.restarted(id);
         self.begins_late(id);
+        let newest = self.newest_epoch();
         let replica = &mut self.replicas[index];
         (replica.behind, replica.behind_until) = (!replica.has_left, Slot(0));
-        replica.forgot = replica.has_left;
+        replica.forgot = newest.filter(|_| replica.has_left);
         (replica.put_back, replica.doubtful) = (None, false);
         replica.has_no_counter = false;
         self.take_up(index, node, acts)
