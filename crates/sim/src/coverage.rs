@@ -1,6 +1,6 @@
-//! What a world came to, as a set of numbers: which message or timer moved each correct replica
+//! The coverage of a world, as a set of numbers: which message or timer moved each correct replica
 //! from where to where, its last moves in a row, and where all stood when one of them left a view
-//! or entered one. A world that came to something new is worth a variation: [`crate::guided`].
+//! or entered one. A world that covers something new is worth a variation: [`crate::guided`].
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -24,7 +24,7 @@ impl Default for Coverage {
 }
 
 impl Coverage {
-    /// Every number of [`Self::reached`] is below this.
+    /// Every number of [`Self::covered`] is below this.
     pub const NUMBERS: usize = PLACES * STEPS.len();
 
     /// Something happened.
@@ -35,8 +35,8 @@ impl Coverage {
         self.times[place] = self.times[place].saturating_add(1);
     }
 
-    /// All that the world came to.
-    pub fn reached(&self) -> impl Iterator<Item = usize> + '_ {
+    /// All that the world covers.
+    pub fn covered(&self) -> impl Iterator<Item = usize> + '_ {
         self.times.iter().enumerate().flat_map(|(place, times)| {
             let steps = STEPS.iter().take_while(|least| *times >= **least).count();
             (0..steps).map(move |step| place * STEPS.len() + step)
@@ -51,17 +51,17 @@ mod tests {
     #[test]
     fn what_happens_more_often_counts_as_something_else() {
         let mut coverage = Coverage::default();
-        assert_eq!(coverage.reached().count(), 0);
+        assert_eq!(coverage.covered().count(), 0);
         coverage.note("a view begins");
-        let once: Vec<usize> = coverage.reached().collect();
+        let once: Vec<usize> = coverage.covered().collect();
         coverage.note("a view begins");
-        let twice: Vec<usize> = coverage.reached().collect();
+        let twice: Vec<usize> = coverage.covered().collect();
         assert_eq!((once.len(), twice.len()), (1, 2));
         assert_eq!(once[0], twice[0]);
         (0..300).for_each(|_| coverage.note("a view begins"));
-        assert_eq!(coverage.reached().count(), STEPS.len());
+        assert_eq!(coverage.covered().count(), STEPS.len());
         coverage.note("a replica waits");
-        assert_eq!(coverage.reached().count(), STEPS.len() + 1);
-        assert!(coverage.reached().all(|number| number < Coverage::NUMBERS));
+        assert_eq!(coverage.covered().count(), STEPS.len() + 1);
+        assert!(coverage.covered().all(|number| number < Coverage::NUMBERS));
     }
 }

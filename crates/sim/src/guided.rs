@@ -1,7 +1,7 @@
-//! Search that is led by what worlds come to. Every other world is drawn from its seed, as in a
-//! sweep. The others are variations of worlds that came to something to which none had come before:
-//! mostly the same faults with other chances. So a search spends its time where replicas seldom
-//! come, and less of it on what every world shows.
+//! Search that is guided by coverage. Every other world is drawn from its seed, as in a sweep. The
+//! others are variations of worlds that covered something new: mostly the same faults with other
+//! chances. So a search spends its time where replicas seldom come, and less of it on what every
+//! world shows.
 
 use crate::coverage::Coverage;
 use crate::rng::Rng;
@@ -17,7 +17,7 @@ use std::sync::Mutex;
 /// Worlds that are kept at most: the one that was varied most often gives way.
 const KEPT_MAX: usize = 2_000;
 
-/// Of so many kept worlds, drawn at random, the one is varied that came to what is rarest.
+/// Of so many kept worlds, drawn at random, the one is varied that covers what is rarest.
 const DRAWN: u64 = 6;
 
 /// The most by which a variation has messages vary: a sweep draws no more for its networks.
@@ -26,15 +26,15 @@ const JITTER_US_MAX: Micros = 10_000;
 /// How worlds that are run one after the other follow from each other.
 pub struct Corpus {
     kept: Vec<Kept>,
-    /// How many worlds came to each number.
+    /// How many worlds covered each number.
     hits: Vec<u32>,
 }
 
-/// A world that came to something new.
+/// A world that covered something new.
 struct Kept {
     case: Case,
-    /// To what it came.
-    reached: Vec<usize>,
+    /// All that it covered.
+    covered: Vec<usize>,
     /// How often it was varied.
     varied: u32,
 }
@@ -46,36 +46,36 @@ impl Default for Corpus {
 }
 
 impl Corpus {
-    /// Learns to what a world came, and whether none did before.
+    /// Learns what a world covered, and whether that was new.
     pub fn learn(&mut self, case: &Case, coverage: &Coverage) -> bool {
-        let reached: Vec<usize> = coverage.reached().collect();
-        let is_new = reached.iter().any(|number| self.hits[*number] == 0);
-        reached.iter().for_each(|number| self.hits[*number] += 1);
+        let covered: Vec<usize> = coverage.covered().collect();
+        let is_new = covered.iter().any(|number| self.hits[*number] == 0);
+        covered.iter().for_each(|number| self.hits[*number] += 1);
         if is_new {
             if self.kept.len() >= KEPT_MAX {
                 let most = (0..self.kept.len()).max_by_key(|index| self.kept[*index].varied);
                 most.into_iter().for_each(|index| drop(self.kept.swap_remove(index)));
             }
-            self.kept.push(Kept { case: case.clone(), reached, varied: 0 });
+            self.kept.push(Kept { case: case.clone(), covered, varied: 0 });
         }
         is_new
     }
 
-    /// Different things to which worlds came.
+    /// Different things that worlds covered.
     #[must_use]
-    pub fn reached(&self) -> usize {
+    pub fn covered(&self) -> usize {
         self.hits.iter().filter(|hits| **hits > 0).count()
     }
 
-    /// A variation of a world that came to something rare. None before there is any.
+    /// A variation of a world that covered something rare. None before there is any.
     fn vary(&mut self, rng: &mut Rng) -> Option<Case> {
         if self.kept.is_empty() {
             return None;
         }
         let drawn = (0..DRAWN).map(|_| rng.below(self.kept.len() as u64) as usize);
         let rarity = |index: &usize| {
-            let Kept { reached, varied, .. } = &self.kept[*index];
-            let rarest = reached.iter().map(|number| self.hits[*number]).min();
+            let Kept { covered, varied, .. } = &self.kept[*index];
+            let rarest = covered.iter().map(|number| self.hits[*number]).min();
             rarest.unwrap_or_default().saturating_add(*varied)
         };
         let index = drawn.min_by_key(rarity)?;
@@ -122,7 +122,7 @@ pub struct Trial {
     rng: Rng,
     /// Whether it is a variation of another one, so that its seed alone does not say what it is.
     pub is_varied: bool,
-    /// Whether somebody wants to learn to what it comes.
+    /// Whether somebody wants its coverage.
     covers: bool,
 }
 
@@ -142,7 +142,7 @@ impl Trial {
         }
     }
 
-    /// Runs it, and says to what it came: none if nobody wants to learn that.
+    /// Runs it, and gives its coverage if somebody wants that.
     pub fn run(&self, factories: &Factories<'_>) -> (Result<Summary, Violation>, Option<Coverage>) {
         let Case { seed, options } = self.case.clone();
         let (outcome, world) =
@@ -183,25 +183,25 @@ mod tests {
         Case { seed, options: Options::calm() }
     }
 
-    fn came_to(what: &[&str]) -> Coverage {
+    fn covering(what: &[&str]) -> Coverage {
         let mut coverage = Coverage::default();
         what.iter().for_each(|what| coverage.note(what));
         coverage
     }
 
     #[test]
-    fn worlds_that_come_to_something_new_are_kept_and_the_rare_ones_varied_most() {
+    fn worlds_that_cover_something_new_are_kept_and_the_rare_ones_varied_most() {
         let mut corpus = Corpus::default();
         assert!(corpus.vary(&mut Rng::new(1)).is_none());
-        assert!(corpus.learn(&case(1), &came_to(&["executes"])));
-        assert!(!corpus.learn(&case(2), &came_to(&["executes"])));
+        assert!(corpus.learn(&case(1), &covering(&["executes"])));
+        assert!(!corpus.learn(&case(2), &covering(&["executes"])));
         let mut rare = case(3);
         rare.options.clients = 5;
-        assert!(corpus.learn(&rare, &came_to(&["executes", "two views fail"])));
+        assert!(corpus.learn(&rare, &covering(&["executes", "two views fail"])));
         for seed in 0..100 {
-            assert!(!corpus.learn(&case(seed), &came_to(&["executes"])));
+            assert!(!corpus.learn(&case(seed), &covering(&["executes"])));
         }
-        assert_eq!((corpus.reached(), corpus.kept.len()), (2, 2));
+        assert_eq!((corpus.covered(), corpus.kept.len()), (2, 2));
         let mut rng = Rng::new(1);
         let varied: Vec<Case> = (0..50).filter_map(|_| corpus.vary(&mut rng)).collect();
         let of_rare = varied.iter().filter(|it| it.options.clients == 5).count();

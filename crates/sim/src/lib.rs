@@ -5,7 +5,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`run`], [`swarm`] | from a seed to a summary or a violation |
-//! | [`guided`], [`coverage`] | searches that are led by what worlds come to |
+//! | [`guided`], [`coverage`] | searches that are guided by coverage |
 //! | [`twins`] | every schedule of partitions around a replica that exists twice |
 //! | [`world`], [`node`], [`workload`] | replicas and clients as hosts put them |
 //! | [`packet`], [`observation`] | what is sent, and what is seen of a replica |

@@ -44,7 +44,7 @@ impl Known {
     pub fn of(hunted: &[Hunted]) -> Self {
         let found = |it: &Hunted| {
             let shown = it.trails.first()?.caught.as_ref()?;
-            shown.given.is_none().then(|| (it.mutant.name.to_owned(), shown.seed))
+            shown.options.is_none().then(|| (it.mutant.name.to_owned(), shown.seed))
         };
         Self(hunted.iter().filter_map(found).collect())
     }
@@ -71,20 +71,20 @@ pub struct Hunt<'a> {
     pub jobs: usize,
     /// Where the first hunt for a bug looks first.
     pub known: Option<&'a Known>,
-    /// Whether half of the worlds are variations of those that came to something new, in the same
+    /// Whether half of the worlds are variations of those that covered something new, in the same
     /// hunt: [`crate::guided`].
     pub guided: bool,
 }
 
 /// A world that breaks a property.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Shown {
+pub struct BreakingWorld {
     /// The property.
     pub property: &'static str,
     /// The seed of the world.
     pub seed: u64,
     /// Its options, if the seed alone does not draw them.
-    pub given: Option<String>,
+    pub options: Option<String>,
 }
 
 /// How one hunt ended.
@@ -93,12 +93,12 @@ pub struct Trail {
     /// Worlds that were run.
     pub seeds: u64,
     /// What showed the bug, if anything did.
-    pub caught: Option<Shown>,
+    pub caught: Option<BreakingWorld>,
     /// Worlds in which a replica or client came to the code of the bug: if there are none, it is
     /// the worlds that must change, and otherwise the checkers.
     pub reached: u64,
     /// Worlds that break a property without the bug too, so that they show nothing about it.
-    pub broken: Vec<Shown>,
+    pub broken: Vec<BreakingWorld>,
     /// How long it took.
     pub took: Duration,
 }
@@ -188,9 +188,9 @@ fn worlds(name: &str, start: u64, hunt: &Hunt<'_>) -> impl Iterator<Item = u64> 
     known.into_iter().chain(others)
 }
 
-fn shown(violation: Violation) -> Shown {
+fn shown(violation: Violation) -> BreakingWorld {
     let Violation { seed, broken, world, is_varied, .. } = violation;
-    Shown { property: broken.property, seed, given: is_varied.then_some(world) }
+    BreakingWorld { property: broken.property, seed, options: is_varied.then_some(world) }
 }
 
 /// Runs worlds with this bug until one breaks a property that it does not break without the bug.

@@ -50,7 +50,7 @@ use administer::Wish;
 use confirms::Looked;
 use lives::Keeping;
 pub use log::Log;
-use moves::{Given, Moves};
+use moves::{Input, Moves};
 use queue::Queue;
 
 /// Something that is going to happen.
@@ -260,10 +260,10 @@ pub struct World<'a> {
     acts: Vec<Act>,
     client_acts: Vec<ClientAct>,
     log: Option<Log>,
-    /// To what the world came, if somebody wants to know, ...
+    /// What the world covers, if somebody wants to know, ...
     coverage: Option<Coverage>,
-    /// ... and what a replica was given last.
-    given: Given,
+    /// ... and what a replica handled last.
+    handled: Input,
 }
 
 impl<'a> World<'a> {
@@ -322,7 +322,7 @@ impl<'a> World<'a> {
             client_acts: Vec::new(),
             log,
             coverage: None,
-            given: Given::Nothing,
+            handled: Input::Nothing,
             options,
         };
         world.add_replicas();

@@ -1,25 +1,23 @@
 //! Configurations: what names them, and which of them a group can have.
 
+use crate::governed;
 use pentarchy_core::Bytes;
 use pentarchy_core::auth::Signature;
 use pentarchy_core::change::{Change, Petition};
 use pentarchy_core::configuration::{
-    Access, Administrators, BadConfiguration, Configuration, Facts, MemberEntry, RequestMeans,
+    Access, Administrators, BadConfiguration, Configuration, MemberEntry, RequestMeans,
     SealedSecret,
 };
-use pentarchy_core::counter::Counter;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::epochs::{Handover, Proof, Witnesses};
-use pentarchy_core::ids::{
-    ClientId, Epoch, GroupId, Incarnation, MemberId, Millis, ReplicaId, Slot,
-};
+use pentarchy_core::ids::{ClientId, Epoch, Incarnation, MemberId, Millis, ReplicaId, Slot};
 use pentarchy_core::limits::{
     ADDRESS_BYTES_MAX, ADMINISTRATORS_MAX, CLIENTS_LISTED_MAX, LINK_BYTES_MAX,
     PROTOCOL_NAME_BYTES_MAX, REPLICAS_MAX,
 };
-use pentarchy_core::membership::{Base, Life, PillarConfig};
+use pentarchy_core::membership::{Base, Life};
 use pentarchy_core::ports::replica::wedging::History;
-use pentarchy_core::protocol::{Authority, FaultModel, Tuning};
+use pentarchy_core::protocol::{Authority, FaultModel};
 use pentarchy_core::quorum::{Count, QuorumRule, ReadRule};
 use pentarchy_core::succession::{Report, Succession};
 use pentarchy_core::wire::Wire;
@@ -43,30 +41,13 @@ fn client(key: u8) -> ClientId {
 /// Of a hybrid protocol with three members.
 fn configuration() -> Configuration {
     Configuration {
-        group: GroupId([5; 16]),
         number: 7,
-        protocol: "toy".to_owned(),
-        facts: Facts {
-            fault_model: FaultModel::Hybrid,
-            group_size: Count::per_fault_and_one(2),
-            quorum: QuorumRule::Majority,
-            replies: Count::per_fault_and_one(1),
-            reads: ReadRule::AllButFaulty,
-            pillars: false,
-            speculative: false,
-            replies_itself: false,
-            authority: Authority::Members,
-            counter: Some(Counter::Usig),
-        },
-        f: 1,
-        lane: PillarConfig::default(),
-        tuning: Tuning::default(),
         requests: RequestMeans::Session([9; 32]),
         secret: Some(Digest::of(b"secret")),
         administrators: Administrators { threshold: 2, keys: vec![[1; 32], [2; 32], [3; 32]] },
-        access: Access::Open,
         members: [1, 2, 3].map(entry).to_vec(),
         next_member: MemberId(4),
+        ..governed::first()
     }
 }
 

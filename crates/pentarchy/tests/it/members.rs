@@ -153,6 +153,11 @@ fn an_operator_renews_the_keys_of_a_group_that_runs() {
     assert_eq!((&before["configuration"], code), (&0.into(), Some(0)), "{before}");
     let (after, code) = members(&cluster, &["refresh"]);
     assert_eq!((&after["configuration"], code), (&1.into(), Some(0)), "{after}");
+    let mut after = after;
+    eventually("all have erased their former keys", || {
+        after = members(&cluster, &["list"]).0;
+        after["erased"] == 3
+    });
     for id in 0..3 {
         let [old, new] = [&before, &after].map(|shown| &shown["members"][id]);
         assert!(old["signing"] != new["signing"] && old["identity"] == new["identity"]);

@@ -6,9 +6,9 @@ use crate::observation::Observation;
 use core::mem::discriminant;
 use pentarchy_core::ids::{Epoch, Slot, View};
 
-/// What a replica was given.
+/// What a replica handles.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) enum Given {
+pub(super) enum Input {
     #[default]
     Nothing,
     /// A packet of this kind; of a protocol's messages, also which.
@@ -32,7 +32,7 @@ struct Stood {
 }
 
 /// From one phase to another, by what, and over how many views and epochs.
-type Move = (Given, &'static str, &'static str, u64, bool);
+type Move = (Input, &'static str, &'static str, u64, bool);
 
 /// How a replica moved lately.
 #[derive(Default)]
@@ -46,7 +46,7 @@ pub(super) struct Moves {
 type Compared = (u64, &'static str, u64, bool);
 
 impl World<'_> {
-    /// From now on the world takes note of where its replicas come.
+    /// From now on the world takes note of its coverage.
     pub(crate) fn take_note(&mut self) {
         self.coverage = Some(Coverage::default());
     }
@@ -56,10 +56,10 @@ impl World<'_> {
         self.coverage
     }
 
-    /// A replica is given something.
-    pub(super) fn gives(&mut self, given: impl FnOnce() -> Given) {
+    /// A replica is about to handle something.
+    pub(super) fn handles(&mut self, input: impl FnOnce() -> Input) {
         if self.coverage.is_some() {
-            self.given = given();
+            self.handled = input();
         }
     }
 
@@ -69,11 +69,11 @@ impl World<'_> {
         let phase = self.replicas[index].moves.stood.map(|stood| stood.phase);
         coverage.note((discriminant(seen), phase));
         if let Observation::Rejected { why, .. } = seen {
-            coverage.note((self.given, discriminant(why)));
+            coverage.note((self.handled, discriminant(why)));
         }
     }
 
-    /// A correct replica did what it was given to do.
+    /// A correct replica has handled something.
     pub(super) fn cover(&mut self, index: usize) {
         if self.coverage.is_none() {
             return;
@@ -86,7 +86,7 @@ impl World<'_> {
         let now = Stood { epoch, view, phase, committed, stable };
         let before = replica.moves.stood.replace(now).unwrap_or(now);
         let views = now.view.0.saturating_sub(before.view.0).min(2);
-        let step = (self.given, before.phase, now.phase, views, now.epoch != before.epoch);
+        let step = (self.handled, before.phase, now.phase, views, now.epoch != before.epoch);
         let moved = (now.committed > before.committed, now.stable > before.stable);
         let is_move = (before.phase, before.view, before.epoch) != (phase, view, epoch);
         let row = is_move.then(|| {

@@ -1,7 +1,7 @@
 //! What happens to replicas: packets, timers, rounds; and what comes of it.
 
 use super::log::What;
-use super::moves::Given;
+use super::moves::Input;
 use super::{Armed, Client, Happening, World};
 use crate::adversary::{Adversary as _, Busy, Departure};
 use crate::checker::moving_on::Timers;
@@ -119,7 +119,7 @@ impl World<'_> {
             self.transmit(to, from, busy);
             return Ok(());
         }
-        self.gives(|| Given::Packet(packet.kind(), message_kind(&packet).unwrap_or_default()));
+        self.handles(|| Input::Packet(packet.kind(), message_kind(&packet).unwrap_or_default()));
         let acts = self.drive(index, |node, acts| node.on_packet(from, &packet, acts));
         self.want_round(index);
         self.carry_out(index, acts)
@@ -173,7 +173,7 @@ impl World<'_> {
         }
         self.audit.note(self.now, 10, index as u64, &timer.1.to_le_bytes());
         self.note(self.place(index), |_| What::Timeout(timer));
-        self.gives(|| Given::Timer(timer.0));
+        self.handles(|| Input::Timer(timer.0));
         let acts = self.drive(index, |node, acts| node.on_timeout(timer, acts));
         self.want_round(index);
         self.carry_out(index, acts)
@@ -205,7 +205,7 @@ impl World<'_> {
             return Ok(());
         }
         self.audit.note(self.now, 15, index as u64, &[job as u8]);
-        self.gives(|| Given::Disk);
+        self.handles(|| Input::Disk);
         let acts = self.drive(index, |node, acts| node.on_disk(job, acts));
         self.want_round(index);
         self.carry_out(index, acts)
@@ -223,7 +223,7 @@ impl World<'_> {
         let replica = &mut self.replicas[index];
         replica.round_at = None;
         self.audit.note(self.now, 11, index as u64, &[]);
-        self.gives(|| Given::Round);
+        self.handles(|| Input::Round);
         let acts = self.drive(index, |node, acts| node.on_round(acts));
         // At least a millisecond on, or a wish that is due would be granted for ever.
         let wakes_at = self.replicas[index].node.wake_at().0.saturating_mul(1_000);

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 /// How long members may take once the group has begun with a change: each first makes durable that
-/// it has begun, too.
+/// it has begun, too. The last questions may take some seconds more.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Between two questions to all members.
@@ -83,10 +83,18 @@ pub struct Erasing {
     /// Of the configuration.
     number: u64,
     members: BTreeMap<MemberId, Former>,
+    unready: Vec<MemberId>,
+    /// Those that the change removed.
+    gone: Vec<MemberId>,
 }
 
 impl Erasing {
-    fn of(configuration: &Configuration, said: &[ReplicaReport]) -> Self {
+    /// With the configuration before, if it is known which that was.
+    fn of(
+        before: Option<&Configuration>,
+        configuration: &Configuration,
+        said: &[ReplicaReport],
+    ) -> Self {
         let number = configuration.number;
         let former = |member: &MemberEntry| {
             let replica = said.iter().find(|replica| replica.id == member.id.0);
@@ -94,23 +102,33 @@ impl Erasing {
             let unasked = || Former::Unsaid("it was not asked yet".to_owned());
             (member.id, replica.map_or_else(unasked, |it| Former::of(it, number)))
         };
-        Self { number, members: configuration.members.iter().map(former).collect() }
+        let members = configuration.members.iter();
+        let before = before.map_or(&[][..], |it| &it.members);
+        let signed_so = |it: &&MemberEntry| {
+            before.iter().any(|old| (old.id, old.signing) == (it.id, it.signing))
+        };
+        let unready = members.clone().filter(signed_so).map(|it| it.id).collect();
+        let stays = |old: &&MemberEntry| members.clone().any(|it| it.id == old.id);
+        let gone = before.iter().filter(|old| !stays(old)).map(|it| it.id).collect();
+        Self { number, members: members.map(former).collect(), unready, gone }
     }
 
-    /// Asks all members, as an administrator that the group has. Takes two seconds at most.
+    /// Asks all members.
     pub fn look(administrators: &[Administrator], shown: &Shown) -> Self {
-        let configuration = &shown.configuration;
-        let known = &configuration.administrators.keys;
-        let present = administrators.iter().find(|it| known.contains(&it.key()));
-        let said = present.map_or_else(Vec::new, |it| ask(it.client()).replicas);
-        Self::of(configuration, &said)
+        Self::of(None, &shown.configuration, &answers(administrators, &shown.configuration))
     }
 
     /// The same, again and again until no member has former keys, or for as long as that may take.
-    pub fn wait(administrators: &[Administrator], shown: &Shown, spinner: &ProgressBar) -> Self {
+    pub fn wait(
+        administrators: &[Administrator],
+        before: &Configuration,
+        shown: &Shown,
+        spinner: &ProgressBar,
+    ) -> Self {
         let deadline = Instant::now() + LIMIT;
         loop {
-            let erasing = Self::look(administrators, shown);
+            let said = answers(administrators, &shown.configuration);
+            let erasing = Self::of(Some(before), &shown.configuration, &said);
             let left: Vec<_> = erasing.left().map(|(id, _)| id.0.to_string()).collect();
             if left.is_empty() || Instant::now() >= deadline {
                 return erasing;
@@ -125,9 +143,16 @@ impl Erasing {
         self.members.get(&member)
     }
 
-    /// Those that do not say that they have no former keys.
+    /// Those that got another key, and do not say that they have no former ones.
     fn left(&self) -> impl Iterator<Item = (&MemberId, &Former)> {
-        self.members.iter().filter(|(_, former)| **former != Former::Erased)
+        let is_left =
+            |it: &(&MemberId, &Former)| *it.1 != Former::Erased && !self.unready.contains(it.0);
+        self.members.iter().filter(is_left)
+    }
+
+    /// Those that were not ready for the change, and so sign by the key they had before.
+    pub fn unready(&self) -> &[MemberId] {
+        &self.unready
     }
 
     /// How many members have begun with the configuration.
@@ -137,7 +162,7 @@ impl Erasing {
 
     /// How many of them have no former keys.
     pub fn erased(&self) -> usize {
-        self.members.len() - self.left().count()
+        self.members.len() - self.unready.len() - self.left().count()
     }
 
     fn counts(&self) -> String {
@@ -175,18 +200,44 @@ impl Erasing {
 
     /// What all say, and what to do about those that may have former keys.
     pub fn text(&self) -> String {
-        let (counts, names) = (self.counts(), self.names());
-        if names.is_empty() {
-            return counts;
+        let (mut text, names) = (self.counts(), self.names());
+        text += &names;
+        if !names.is_empty() {
+            text += "\nEach erases its former keys once it has begun: `pentarchy members list` \
+                     shows that. Replace a member\nthat does not come back (`pentarchy members \
+                     replace`), and destroy its folders: whoever finds f + 1\ndisks with the keys \
+                     of one configuration can make up how that ended.";
         }
-        format!(
-            "{counts}{names}\n\
-             Each erases its former keys once it has begun: `pentarchy members list` shows that. \
-             Replace a member\nthat does not come back (`pentarchy members replace`), and destroy \
-             its folders: whoever finds f + 1\ndisks with the keys of one configuration can make \
-             up how that ended."
-        )
+        for MemberId(id) in &self.unready {
+            let _ = write!(
+                text,
+                "\n  member {id} was not ready, and signs by the key that it had before: give it \
+                 another one\n  once it runs (`pentarchy members refresh`)"
+            );
+        }
+        for MemberId(id) in &self.gone {
+            let _ = write!(
+                text,
+                "\n  member {id} has left: it erases its keys and ends once it learns so; if it \
+                 does not end,\n  stop it and destroy its folders"
+            );
+        }
+        text
     }
+}
+
+/// What the members answer an administrator that the group has: the first whose key no other
+/// process uses. Asking takes up to two seconds for each, and twice that while the group changes.
+fn answers(administrators: &[Administrator], configuration: &Configuration) -> Vec<ReplicaReport> {
+    let known = &configuration.administrators.keys;
+    let mut said = Vec::new();
+    for administrator in administrators.iter().filter(|it| known.contains(&it.key())) {
+        said = ask(administrator.client()).replicas;
+        if said.iter().any(|replica| !replica.not_asked) {
+            break;
+        }
+    }
+    said
 }
 
 #[cfg(test)]
@@ -196,15 +247,26 @@ mod tests {
 
     /// What is known of the three members of configuration 2, of which each says this, or nothing.
     fn erasing(said: [Option<&str>; 3]) -> Erasing {
+        erasing_after(None, &configuration(), said)
+    }
+
+    fn configuration() -> Configuration {
         let addresses = ["a:1", "a:2", "a:3"].map(str::to_owned);
         let config = NewCluster::generate(&addresses, &GroupOptions::default()).config;
-        let configuration = Configuration { number: 2, ..config.configuration() };
+        Configuration { number: 2, ..config.configuration() }
+    }
+
+    fn erasing_after(
+        before: Option<&Configuration>,
+        configuration: &Configuration,
+        said: [Option<&str>; 3],
+    ) -> Erasing {
         let problem = "no answer within 2 s".to_owned();
         let report = |(id, said): (u32, Option<&str>)| {
             ReplicaReport::new(id, "a:1", said.map(str::as_bytes).ok_or(&problem))
         };
         let reports: Vec<_> = (0..).zip(said).map(report).collect();
-        Erasing::of(&configuration, &reports)
+        Erasing::of(before, configuration, &reports)
     }
 
     const ERASED: Option<&str> = Some(r#"{"configuration_number":2,"has_former_key":false}"#);
@@ -240,6 +302,28 @@ mod tests {
             "member 2 does not say whether it has former keys: it runs another version\n",
         ] {
             assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_member_that_was_not_ready_has_not_erased_its_key_and_one_that_left_is_named() {
+        let now = configuration();
+        let mut before = now.clone();
+        before.number = 1;
+        before.members[0].signing = [1; 32];
+        before.members[2].signing = [3; 32];
+        before.members.push(MemberEntry { id: MemberId(7), ..before.members[2].clone() });
+        for (said, begun) in [([ERASED; 3], 3), ([ERASED, None, ERASED], 2)] {
+            let erasing = erasing_after(Some(&before), &now, said);
+            let text = erasing.text();
+            for part in [
+                &format!("{begun} of 3 members; former keys: 2 of 3 erased\n"),
+                "  member 1 was not ready, and signs by the key that it had before",
+                "  member 7 has left",
+            ] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+            assert_eq!((erasing.left().count(), erasing.names().as_str()), (0, ""), "not awaited");
         }
     }
 

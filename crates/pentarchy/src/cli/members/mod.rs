@@ -23,7 +23,7 @@ use pentarchy_console::progress::spinner;
 use pentarchy_console::say;
 use pentarchy_console::status::cluster;
 use pentarchy_core::change::{ANOTHER_PENDING, Change, Proposed, Shown, is_pending};
-use pentarchy_core::configuration::Access;
+use pentarchy_core::configuration::{Access, Configuration};
 use pentarchy_core::ids::MemberId;
 use pentarchy_core::limits::ADMINISTRATORS_MAX;
 use serde_json::json;
@@ -316,7 +316,7 @@ fn ended_for(error: &AdministrationError, was_pending: bool, number: u64, json: 
 /// or do not for too long, and says which have.
 fn say_begun(
     administrators: &[Administrator],
-    (shown, change): (&Shown, &Change),
+    (before, shown, change): (&Configuration, &Shown, &Change),
     asked: &Asked,
     spinner: &ProgressBar,
 ) -> Outcome {
@@ -326,7 +326,7 @@ fn say_begun(
         let what = "another change has taken effect: see pentarchy members list";
         return Err(Failure::Unwell(what.to_owned()));
     }
-    let erasing = Erasing::wait(administrators, shown, spinner);
+    let erasing = Erasing::wait(administrators, before, shown, spinner);
     spinner.finish_and_clear();
     say(&if asked.json {
         json_of(shown, &erasing)
@@ -344,7 +344,7 @@ fn change_group(
     change: Change,
     asked: &Asked,
 ) -> Outcome {
-    let number = change.next.number;
+    let (number, before) = (change.next.number, &shown.configuration);
     let mut administrators = present(administrators, shown, asked)?;
     let said = each(&administrators, |administrator| administrator.propose(change.clone(), LIMIT))?;
     let (begun, spinner) = (Instant::now(), spinner());
@@ -365,7 +365,7 @@ fn change_group(
         };
         is_fresh = false;
         if shown.configuration.number >= number {
-            return say_begun(&administrators, (&shown, &change), asked, &spinner);
+            return say_begun(&administrators, (before, &shown, &change), asked, &spinner);
         }
         let state = match &shown.pending {
             Some(pending) if pending.change == change => waits_for(pending),

@@ -53,7 +53,7 @@ pub struct SimArgs {
     /// With this seeded bug, in builds with the feature `mutants`
     #[arg(long, value_name = "NAME")]
     pub variant: Option<String>,
-    /// Run variations of worlds that came to something new, in half of all runs
+    /// Run variations of worlds that covered something new, in half of all runs
     #[arg(long, conflicts_with = "twins")]
     pub guided: bool,
     /// Do not look for a smaller run that fails in the same way
@@ -204,7 +204,7 @@ pub struct MutantsArgs {
     /// Hunts at the same time; by default one per processor
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// Run variations of worlds that came to something new, in half of all runs
+    /// Run variations of worlds that covered something new, in half of all runs
     #[arg(long)]
     pub guided: bool,
     /// Look first for each bug in the world that this file names

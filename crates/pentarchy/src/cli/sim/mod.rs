@@ -111,7 +111,7 @@ fn sweep_one(
     let started = Instant::now();
     let mut plainest: Option<Violation> = None;
     let mut first_failure: Option<Instant> = None;
-    let mut came_to = None;
+    let mut covered = None;
     let told = |outcome: &Result<Summary, Violation>| {
         progress.inc(1);
         report(args, entry, outcome, single, &progress);
@@ -131,13 +131,13 @@ fn sweep_one(
         Some(all) => run_schedules(all, seeds, jobs(args.jobs), &config, &factories, told),
         None if args.guided => {
             let learned = run_guided(seeds, jobs(args.jobs), &config, &factories, told);
-            came_to = Some(learned.reached());
+            covered = Some(learned.covered());
         }
         None => run_many(seeds, jobs(args.jobs), &config, &factories, told),
     }
     progress.finish_and_clear();
     tally.finish(started.elapsed());
-    tally.came_to = came_to;
+    tally.covered = covered;
     if !args.json && !single {
         say(&tally.to_string());
     }

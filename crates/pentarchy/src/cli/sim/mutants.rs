@@ -6,7 +6,7 @@ use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::{complain, say, table};
 use pentarchy_core::mutant::{Finder, MUTANTS, Mutant};
 use pentarchy_protocols::{Descriptor, PROTOCOLS, of_mutant};
-use pentarchy_sim::mutants::{Hunt, Hunted, Known, Shown, hunt, swarm_mutants};
+use pentarchy_sim::mutants::{BreakingWorld, Hunt, Hunted, Known, hunt, swarm_mutants};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -102,9 +102,9 @@ fn verdict(hunted: &Hunted) -> String {
 }
 
 /// What a world breaks, and what it is if its seed does not say that.
-fn told(shown: &Shown) -> String {
-    let given = shown.given.as_ref().map(|world| format!(" (--with '{world}')"));
-    format!("{}{}", shown.property, given.unwrap_or_default())
+fn told(shown: &BreakingWorld) -> String {
+    let options = shown.options.as_ref().map(|world| format!(" (--with '{world}')"));
+    format!("{}{}", shown.property, options.unwrap_or_default())
 }
 
 /// What all hunts came to.

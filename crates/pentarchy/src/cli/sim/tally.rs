@@ -61,9 +61,9 @@ pub struct Tally {
     #[serde(skip)]
     fingerprint: Fingerprint,
     failed: Vec<Failed>,
-    /// Different things to which worlds came, in a search that is led by these.
+    /// Different things that worlds covered, in a search that is guided by these.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub came_to: Option<usize>,
+    pub covered: Option<usize>,
     /// How often each coverage mark was reached; empty in builds without them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     marks: BTreeMap<&'static str, u64>,
@@ -231,8 +231,8 @@ impl fmt::Display for Tally {
         writeln!(out, "  disturbances: {}", listed(&self.faults))?;
         writeln!(out, "  crash points: {}", listed(&self.crash_points))?;
         writeln!(out, "  lies found: {}", listed(&self.lies_found))?;
-        if let Some(things) = self.came_to {
-            writeln!(out, "  worlds came to {things} different things")?;
+        if let Some(things) = self.covered {
+            writeln!(out, "  worlds covered {things} different things")?;
         }
         write!(out, "  audit {}", self.audit)?;
         for (name, count) in &self.marks {
