@@ -269,11 +269,19 @@ impl Membership {
     }
 
     /// What clients' signatures and channels are bound to: the group, in whatever epoch it is. A
-    /// request means the same in each, and is executed once in all of them. (A vector of MACs is
-    /// under keys that the members' signing keys give: clients make it anew for other ones.)
+    /// request means the same in each, and is executed once in all of them.
     #[must_use]
     pub fn group_domain(&self) -> Domain {
         Domain::of_group(&self.group)
+    }
+
+    /// What clients' vectors of MACs are bound to: this configuration of the group, in whatever
+    /// epoch. Some members may keep the signing keys that they had before. They take no vector that
+    /// was made for these: others would refuse it, also from a correct primary that orders it, and
+    /// could never leave that primary's view, which takes the batch over.
+    #[must_use]
+    pub fn macs_domain(&self) -> Domain {
+        self.domain_of(Epoch(0))
     }
 
     /// What every statement of a replica in this epoch is bound to.

@@ -100,7 +100,7 @@ impl ClientSigner {
         };
         let members = membership.ids().zip(membership.members.iter().map(|member| &member.signing));
         let pair_keys = members.map(key_with).collect::<Result<_, _>>()?;
-        Ok(Self { keys, domain: membership.group_domain(), means: Means::Macs(pair_keys) })
+        Ok(Self { keys, domain: membership.macs_domain(), means: Means::Macs(pair_keys) })
     }
 
     /// Adds one tag that only the group's trusted devices can check. `devices` is their public key

@@ -273,7 +273,8 @@ impl GroupVerifier {
     fn all_maced(&self, pair_keys: &PairKeys, envelopes: &[&Envelope]) -> bool {
         envelopes.iter().all(|envelope| match &envelope.auth {
             RequestAuth::Macs(macs) => {
-                let statement = self.statement(envelope);
+                let domain = self.membership.macs_domain();
+                let statement = request_auth::request_statement(&domain, &envelope.digest);
                 pair_keys.check(self.keys.len(), &envelope.client, &statement, macs)
             }
             RequestAuth::Signature(_) | RequestAuth::Session(_) => false,

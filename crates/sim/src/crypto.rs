@@ -53,7 +53,7 @@ pub struct Crypto {
     administrators: Vec<ClientId>,
     means: Means,
     /// By which members signed in configurations for which clients made MACs.
-    known_keys: Mutex<BTreeSet<[u8; 32]>>,
+    known_keys: Mutex<BTreeSet<(u64, [u8; 32])>>,
     /// Under which configuration the group begins.
     configuration: Digest,
     /// Which counter its devices are.

@@ -72,6 +72,16 @@ pub const MUTANTS: &[Mutant] = &[
         "a member erases keys before the next epoch is on its disk",
     )
     .scheduled(),
+    mutant(
+        "epochs.checked-in-the-one-before",
+        "the next epoch's core takes requests that were checked by the lists and keys of this one",
+    )
+    .scheduled(),
+    mutant(
+        "request.macs-outlast-configuration",
+        "a client's MACs convince members that keep their keys in the next configuration too",
+    )
+    .scheduled(),
     mutant("epochs.signing-key-kept", "a member that leaves keeps its last key"),
     mutant("epochs.former-keys-kept", "a member keeps keys of earlier configurations"),
     mutant("roster.admits-another", "the device of the next member is admitted too"),
@@ -355,6 +365,11 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("modsmart.lock-not-in-log", "a lock is not in the log"),
     mutant("modsmart.cut-locks", "locks are lost with the log below a checkpoint"),
     mutant("modsmart.leaving-not-in-log", "that a view was left is not in the log"),
+    mutant(
+        "views.opened-from-memory",
+        "who opens a view keeps the batches that it takes over in memory only",
+    )
+    .scheduled(),
     mutant("modsmart.entry-not-in-log", "how a view was entered is not in the log"),
     mutant("modsmart-cft.decides-below-quorum", "one ACCEPT less than a majority decides"),
     mutant("modsmart-cft.lowest-lock-wins", "a view takes over the lock of the lowest view")
@@ -505,6 +520,11 @@ pub const MUTANTS: &[Mutant] = &[
     )
     .scheduled(),
     mutant("hybster.comes-back-on-its-way", "a view that was accepted late is lost").scheduled(),
+    mutant(
+        "hybster.comes-back-wanting-more",
+        "who enters a view that it accepted late, and crashes once more, wants the next one still",
+    )
+    .scheduled(),
     mutant("hybster.junk-stays", "batches stay that were shown for views that failed").scheduled(),
     mutant("hybster.never-acknowledges", "a NEW-VIEW that is accepted late is not acknowledged")
         .specified(),

@@ -220,6 +220,11 @@ fn an_envelope_is_good_in_every_epoch_of_its_group_and_in_no_other_group() {
     let next = Arc::new(Membership { epoch: Epoch(2), ..(*membership()).clone() });
     assert!(verifier_of(next.clone(), RequestMode::Signature, 0).envelope(&signed(1)));
     assert!(verifier_of(next, RequestMode::Mac, 0).envelope(&maced(1)));
+    // Members that keep their keys take no MACs that others of their configuration refuse.
+    let configuration = Digest::of(b"the next one");
+    let next = Arc::new(Membership { configuration, ..(*membership()).clone() });
+    assert!(verifier_of(next.clone(), RequestMode::Signature, 0).envelope(&signed(1)));
+    assert!(!verifier_of(next, RequestMode::Mac, 0).envelope(&maced(1)));
     let other = Arc::new(Membership { group: GroupId([6; 16]), ..(*membership()).clone() });
     assert!(!verifier_of(other.clone(), RequestMode::Signature, 0).envelope(&signed(1)));
     assert!(!verifier_of(other, RequestMode::Mac, 0).envelope(&maced(1)));

@@ -170,7 +170,6 @@ impl Hybster {
         let (mine, view) = (later.message.author == self.frame.me, later.entry.view());
         let opening = later.message.digest;
         out.persist(Record::Enter(later.message.clone()));
-        self.frame.view = view;
         self.enter(later);
         past.said.clear();
         if !mine {

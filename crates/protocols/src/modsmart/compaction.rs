@@ -20,9 +20,14 @@ impl<V: Variant> LogCompaction for ModSmart<V> {
         for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {
             self.persist_slot(slot, out);
         }
+        self.persist_bound(&self.start.clone(), out);
         if !self.frame.is_entered() {
             self.own.left.iter().for_each(|change| out.persist(Record::Leave(change.clone())));
-            self.own.opened.iter().for_each(|opening| out.persist(Record::Open(opening.clone())));
+            if let Some(opening) = self.own.opened.clone() {
+                let start = opening.start::<V>(self.frame.membership.quorums());
+                start.iter().for_each(|start| self.persist_bound(start, out));
+                out.persist(Record::Open(opening));
+            }
         }
     }
 }

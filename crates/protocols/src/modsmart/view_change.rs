@@ -74,6 +74,9 @@ impl<V: Variant> ChangesViews for ModSmart<V> {
         self.phase = Phase::Opening;
         let opening = Arc::new(opening);
         self.own.opened = Some(opening.clone());
+        if !mutant!("views.opened-from-memory") {
+            self.persist_bound(&start, out);
+        }
         out.persist(Record::Open(opening.clone()));
         out.send(To::All, Message::NewView(opening));
     }
@@ -145,6 +148,15 @@ impl<V: Variant> ModSmart<V> {
             }
         });
         parts.collect()
+    }
+
+    /// Keeps the batches that a view takes over. In crash mode one other replica may be all that
+    /// has one of them, and lose it after this view was opened.
+    pub(super) fn persist_bound(&mut self, start: &Start, out: &mut Effects<Self>) {
+        let low = self.frame.stable.slot;
+        for (slot, bound) in start.bound().filter(|(slot, _)| *slot > low) {
+            self.frame.persist_body(slot, &bound.batch, out);
+        }
     }
 
     /// A lock that binds and whose batch is not here; wants all such.

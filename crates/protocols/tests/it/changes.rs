@@ -3,7 +3,8 @@
 
 use crate::swarm::{bound, factories_of, jobs, swept};
 use pentarchy_core::mutant;
-use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES};
+use pentarchy_core::protocol::FaultModel;
+use pentarchy_protocols::{DEFAULT, Descriptor, EXAMPLES, PROTOCOLS};
 use pentarchy_sim::run::{run_many, run_seed};
 use pentarchy_sim::swarm::{SimConfig, Theme};
 
@@ -53,6 +54,39 @@ fn a_member_that_names_the_key_of_another_is_found() {
     assert!(run().is_ok());
     let bug = Some("changing.possession-not-checked");
     assert_eq!(mutant::with(bug, run).err(), Some("configuration"));
+}
+
+/// Two rules about requests when the next configuration begins. It may do so with a request of a
+/// round, and list other clients: what comes later in that round is checked once more. Members that
+/// were not ready keep their keys: MACs for the configuration before do not convince them either.
+#[test]
+fn requests_for_the_configuration_before_are_found() {
+    let config = SimConfig { requests: 60, ..config(Theme::Reconfiguration) };
+    for (bug, entry, seed) in [
+        ("epochs.checked-in-the-one-before", EXAMPLES.split, 0x1_65a0_f728),
+        ("request.macs-outlast-configuration", of_crash_mode(), 0x1_65a1_02f7),
+    ] {
+        let run = || run_seed(seed, &config, &factories_of(entry)).map_err(|it| it.broken.property);
+        assert_eq!(run().err(), None, "without {bug}");
+        assert_eq!(mutant::with(Some(bug), run).err(), Some("acceptance"), "{bug}");
+    }
+}
+
+fn of_crash_mode() -> &'static Descriptor {
+    let tolerates_crashes = |it: &&&Descriptor| it.rules.fault_model == FaultModel::Crash;
+    PROTOCOLS.iter().find(tolerates_crashes).expect("there is one")
+}
+
+/// In crash mode only the old primary voted for six batches, and the new one takes them over. Both
+/// lose power, and the old one its disk.
+#[test]
+fn a_primary_that_opens_a_view_with_batches_in_memory_is_found() {
+    let config = SimConfig { requests: 60, ..config(Theme::Reconfiguration) };
+    let factories = factories_of(of_crash_mode());
+    let run = || run_seed(0x1_65a1_0441, &config, &factories).map_err(|it| it.broken.property);
+    assert_eq!(run().err(), None);
+    let bug = Some("views.opened-from-memory");
+    assert_eq!(mutant::with(bug, run).err(), Some("liveness"));
 }
 
 /// The first of so many worlds that a seeded bug breaks, and what names it.

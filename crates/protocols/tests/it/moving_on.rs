@@ -68,7 +68,7 @@ fn joined_and_crashed<P: Spoken>() -> ([(View, &'static str); 2], bool) {
 
 /// What an assertion of a core or of its host says with a seeded bug, long before anybody could see
 /// that the group stands still.
-fn asserted<R: Debug>(mutant: &str, schedule: fn() -> R) -> String {
+fn asserted<R: Debug>(mutant: &str, schedule: impl Fn() -> R + std::panic::UnwindSafe) -> String {
     let stopped = std::panic::catch_unwind(|| mutant::with(Some(mutant), schedule));
     let text = stopped.expect_err("an assertion fails").downcast::<String>();
     *text.expect("the panic has a message")
@@ -97,8 +97,8 @@ fn who_joined_a_view_and_crashed_can_move_on() {
 
 /// r2 wants view 5 when it hears how r1 opened view 4, and crashes when its log has that it
 /// accepted this, and not yet that it left by it. r0, which wanted view 5 too, is silent from then
-/// on.
-fn accepted_late_and_crashed() -> bool {
+/// on. It may crash again before it says anything.
+fn accepted_late_and_crashed(times: usize) -> bool {
     let mut group: Group<Hybster> = Group::new(None, tuning());
     // r2 hears that all ask, and nothing else.
     group.drops = Box::new(|from, to, kind| {
@@ -129,15 +129,18 @@ fn accepted_late_and_crashed() -> bool {
     group.settle_all();
     let accepted = group.nodes[2].log.iter().position(is_accepted).expect("it accepted view 4");
     group.nodes[2].log.truncate(accepted + 1);
-    group.start(2);
+    (0..times).for_each(|_| group.start(2));
     goes_on(&mut group)
 }
 
 #[test]
 fn who_accepted_a_view_late_and_crashed_can_move_on() {
-    assert!(accepted_late_and_crashed());
-    let lost = asserted("hybster.comes-back-on-its-way", accepted_late_and_crashed);
+    for times in 1..=3 {
+        assert!(accepted_late_and_crashed(times));
+    }
+    let lost = asserted("hybster.comes-back-on-its-way", || accepted_late_and_crashed(1));
     assert!(lost.contains("cannot say why"), "{lost}");
+    asserted("hybster.comes-back-wanting-more", || accepted_late_and_crashed(2));
 }
 
 /// A batch is ordered in view 0 and decided nowhere, and view 1 takes it over. The power of all

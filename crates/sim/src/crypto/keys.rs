@@ -81,8 +81,10 @@ impl Verifier for Keys {
             _ => {
                 let me = self.membership.index_of(member_at(self.me));
                 let member = me.and_then(|me| self.membership.members.get(usize::from(me.0)));
-                let me = me.zip(member.map(|member| &member.signing));
-                me.is_some_and(|me| self.crypto.convinces(me, envelope))
+                let (me, number) = (me.zip(member), self.membership.number());
+                me.is_some_and(|(me, member)| {
+                    self.crypto.convinces((me, number, &member.signing), envelope)
+                })
             }
         }
     }

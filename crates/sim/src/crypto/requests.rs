@@ -28,11 +28,18 @@ pub type Tag = [u8; RequestAuth::SESSION_BYTES];
 /// The group of every world; others are known by their clients only.
 const HERE: u64 = 0;
 
-/// Under the key that a client shares with whoever signs by this one.
-fn mac(secret: &Digest, signing: &[u8; 32], digest: &Digest) -> [u8; RequestAuth::MAC_BYTES] {
+/// Under the key that a client shares with whoever signs by this one, for a configuration.
+fn mac(
+    secret: &Digest,
+    (configuration, signing): (u64, &[u8; 32]),
+    digest: &Digest,
+) -> [u8; RequestAuth::MAC_BYTES] {
     let mut numbers = [0; 6];
     for (number, bytes) in numbers.iter_mut().zip(signing.as_chunks::<8>().0) {
         *number = u64::from_le_bytes(*bytes);
+    }
+    if !mutant!("request.macs-outlast-configuration") {
+        numbers[4] = configuration;
     }
     keyed(secret, 3, numbers, digest)
 }
@@ -97,7 +104,7 @@ impl Crypto {
     #[must_use]
     pub fn seal_for(&self, draft: Draft, to: ReplicaSet) -> Envelope {
         let first = (0..self.replicas.len() as u16).map(|id| member_id(ReplicaId(id)).0);
-        self.seal_under(draft, first.collect(), to)
+        self.seal_under(draft, (0, first.collect()), to)
     }
 
     /// Authenticates as the draft's client, for the members of an epoch.
@@ -106,12 +113,17 @@ impl Crypto {
         let keys: Vec<_> = membership.members.iter().map(|member| member.signing).collect();
         if self.shares_keys() {
             let mut known = self.known_keys.lock().unwrap_or_else(PoisonError::into_inner);
-            known.extend(&keys);
+            known.extend(keys.iter().map(|key| (membership.number(), *key)));
         }
-        self.seal_under(draft, keys, ReplicaSet(u64::MAX))
+        self.seal_under(draft, (membership.number(), keys), ReplicaSet(u64::MAX))
     }
 
-    fn seal_under(&self, draft: Draft, keys: Vec<[u8; 32]>, to: ReplicaSet) -> Envelope {
+    fn seal_under(
+        &self,
+        draft: Draft,
+        (configuration, keys): (u64, Vec<[u8; 32]>),
+        to: ReplicaSet,
+    ) -> Envelope {
         let secret = self.clients.get(&draft.client).expect("a client of this world");
         let digest = draft.digest();
         match self.means_of(&draft.client) {
@@ -122,7 +134,7 @@ impl Crypto {
             Means::Macs => {}
         }
         let entry = |(id, key): (u16, &[u8; 32])| {
-            let mut entry = mac(secret, key, &digest);
+            let mut entry = mac(secret, (configuration, key), &digest);
             entry[0] ^= u8::from(!to.contains(ReplicaId(id)));
             entry
         };
@@ -139,16 +151,16 @@ impl Crypto {
     /// Whether an envelope would convince anyone who was a member in any epoch.
     pub(super) fn convinces_anyone(&self, envelope: &Envelope) -> bool {
         let places = (0..self.replicas.len() as u16).map(ReplicaId);
-        let mut first = places.clone().map(|id| (id, member_id(id).0));
+        let mut first = places.clone().map(|id| (id, (0, member_id(id).0)));
         let known = self.known_keys.lock().unwrap_or_else(PoisonError::into_inner);
         let mut later = places.flat_map(|id| known.iter().map(move |key| (id, *key)));
-        first.any(|(id, key)| self.convinces((id, &key), envelope))
-            || later.any(|(id, key)| self.convinces((id, &key), envelope))
+        first.any(|(id, (number, key))| self.convinces((id, number, &key), envelope))
+            || later.any(|(id, (number, key))| self.convinces((id, number, &key), envelope))
     }
 
-    /// Whether an envelope convinces the replica that has this place in the group and signs by this
-    /// key.
-    pub(super) fn convinces(&self, me: (ReplicaId, &[u8; 32]), envelope: &Envelope) -> bool {
+    /// Whether an envelope convinces the replica that has this place in the group's configuration
+    /// of this number, and signs by this key.
+    pub(super) fn convinces(&self, me: (ReplicaId, u64, &[u8; 32]), envelope: &Envelope) -> bool {
         let Some(secret) = self.clients.get(&envelope.client) else { return false };
         if !proves_possession(envelope, |key, digest, signed| self.is_by(key, digest, signed)) {
             return false;
@@ -161,9 +173,9 @@ impl Crypto {
                 tag(secret, HERE, &envelope.digest) == *said
             }
             (RequestAuth::Macs(macs), Means::Macs) => {
-                let (ReplicaId(place), key) = me;
+                let (ReplicaId(place), number, key) = me;
                 let entry = macs.chunks_exact(RequestAuth::MAC_BYTES).nth(usize::from(place));
-                entry == Some(&mac(secret, key, &envelope.digest)[..])
+                entry == Some(&mac(secret, (number, key), &envelope.digest)[..])
             }
             _ => false,
         }

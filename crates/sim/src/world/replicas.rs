@@ -495,20 +495,15 @@ impl World<'_> {
         }
     }
 
-    /// Whether a replica may refuse a client's request, also from one that passes it on, because
-    /// members have other keys by now than those for which the client made its MACs. The client
-    /// hears of that, and makes others.
+    /// Whether a replica may refuse a client's request because the client made its MACs for another
+    /// configuration. The client hears of that, and makes others.
     fn shares_other_keys(&self, index: usize, address: Address, why: Reject) -> bool {
         let number = self.replicas[index].members.number();
         let is_behind = |client: &Client<'_>| client.node.configuration() != number;
         let differs = match address {
             Address::Client(client) => self.clients.get(usize::from(client)).is_none_or(is_behind),
-            // What a client said convinces a replica whose key is as before, and that passes it on.
-            // Hostile clients never learn of other keys.
-            Address::Replica(_) => {
-                let is_hostile = !self.options.hostile.is_empty() && self.changed_at.is_some();
-                is_hostile || self.clients.iter().any(is_behind)
-            }
+            // What it passes on convinced it in the same configuration.
+            Address::Replica(_) => return false,
         };
         let late = FOLLOWS_WITHIN + 1_000 * self.options.workload.follow_late_ms;
         let may_differ = differs || self.changed_at.is_some_and(|at| self.now < at + late);
