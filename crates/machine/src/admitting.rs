@@ -257,16 +257,17 @@ impl<D: Disk> Machine<'_, D> {
             }
         }
         // What one client sent stays in its order.
+        let mut again = Vec::new();
         for checked in std::mem::take(&mut self.admission.checked) {
-            self.admit(checked, driver)?;
+            again.append(&mut self.admit(checked, driver)?);
         }
         loop {
+            self.admission.fresh.splice(0..0, again);
             let here = self.share_out();
             driver.observe(Observed::Checks(&here));
             let checked = Checked::by(&*self.engine.verifier, self.engine.epoch, here);
-            self.admit(checked, driver)?;
-            // With one of them the next epoch may have begun, in which the rest is checked.
-            if self.admission.fresh.is_empty() {
+            again = self.admit(checked, driver)?;
+            if again.is_empty() {
                 break;
             }
         }
@@ -296,13 +297,18 @@ impl<D: Disk> Machine<'_, D> {
     /// Hands what is authentic to the core, and disconnects each client that sent something else.
     /// If this replica checks requests in another way since a moment ago, a client may not have
     /// heard that yet: then the replica only drops what that client sent, and the client asks again
-    /// when it has followed. The replica checks anew what it checked in another epoch, before what
-    /// came later.
-    fn admit(&mut self, checked: Checked, driver: &mut impl Driver) -> Result<(), Halt> {
+    /// when it has followed.
+    ///
+    /// Gives what has to be checked anew, as it was checked in another epoch than this: with one of
+    /// the envelopes the next epoch may begin, which may list other clients or have other keys.
+    fn admit(
+        &mut self,
+        checked: Checked,
+        driver: &mut impl Driver,
+    ) -> Result<Vec<Arc<Envelope>>, Halt> {
         let Checked { epoch, mut envelopes, bad } = checked;
         if epoch != self.engine.epoch {
-            self.admission.fresh.splice(0..0, envelopes);
-            return Ok(());
+            return Ok(envelopes);
         }
         let is_strict = self.engine.now_ms >= self.admission.strict_from_ms;
         for client in &bad {
@@ -321,11 +327,10 @@ impl<D: Disk> Machine<'_, D> {
                 self.step(CoreEvent::Input(request), driver)?;
             }
             if epoch != self.engine.epoch && !mutant!("epochs.checked-in-the-one-before") {
-                self.admission.fresh.splice(0..0, envelopes);
-                return Ok(());
+                return Ok(envelopes.collect());
             }
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     /// Sends what was collected for clients.
