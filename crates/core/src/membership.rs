@@ -276,9 +276,10 @@ impl Membership {
     }
 
     /// What clients' vectors of MACs are bound to: this configuration of the group, in whatever
-    /// epoch. Some members may keep the signing keys that they had before. They take no vector that
-    /// was made for these: others would refuse it, also from a correct primary that orders it, and
-    /// could never leave that primary's view, which takes the batch over.
+    /// epoch. Some members may keep the signing keys that they had before. A vector that a client
+    /// made for the configuration before must not convince these alone: a correct one of them, as
+    /// primary, would order what all others refuse, and in crash mode later views would have to
+    /// take that batch over.
     #[must_use]
     pub fn macs_domain(&self) -> Domain {
         self.domain_of(Epoch(0))

@@ -3,13 +3,14 @@
 //! Three ways. A *signature* convinces every replica alike, whoever passed the envelope on; it is
 //! the default. A *session tag* does so too, where replicas have trusted devices that share a key
 //! with the client and check the tag ([`crate::session`]): at the cost of a MAC, and as long as no
-//! device betrays that key. A list of *MACs*, one for each
-//! replica, is cheaper but convinces each replica of its own entry only: a client who makes some
-//! entries right and some wrong can have correct replicas disagree about its requests and depose a
-//! correct primary (Clement et al., *Making Byzantine fault tolerant systems tolerate Byzantine
-//! faults*, NSDI 2009). It is for groups whose clients fail only by accident.
+//! device betrays that key. A list of *MACs*, one for each replica, is cheaper but convinces each
+//! replica of its own entry only: a client who makes some entries right and some wrong can have
+//! correct replicas disagree about its requests and depose a correct primary (Clement et al.,
+//! *Making Byzantine fault tolerant systems tolerate Byzantine faults*, NSDI 2009). It is for groups
+//! whose clients fail only by accident.
 //!
-//! All cover the same statement: the envelope's digest, bound to format version and group.
+//! All cover the envelope's digest, bound to format version and group; MACs also to the group's
+//! configuration ([`Membership::macs_domain`]).
 
 use crate::agreed::{PairKey, agree, derive, mac};
 use crate::costs;

@@ -116,8 +116,10 @@ impl std::error::Error for BadVerifier {}
 /// session tags are as fast to check again as to look up.
 pub struct GroupVerifier {
     membership: Arc<Membership>,
-    /// Of the requests.
+    /// Of the requests that are signed or have session tags, ...
     domain: Domain,
+    /// ... and of those that have MACs.
+    macs_domain: Domain,
     /// By replica; the points of [`Membership::members`] unpacked once.
     keys: Vec<VerifyingKey>,
     usig: Arc<dyn UsigCheck>,
@@ -182,9 +184,9 @@ impl GroupVerifier {
                 .ok_or(BadVerifier::MemberKey(BadMemberKey { replica }))
         };
         let keys = membership.ids().map(unpack).collect::<Result<_, _>>()?;
-        let domain = membership.group_domain();
+        let (domain, macs_domain) = (membership.group_domain(), membership.macs_domain());
         let (access, seen, member) = (Access::Open, Seen::default(), None);
-        Ok(Self { membership, domain, keys, usig, requests, access, seen, member })
+        Ok(Self { membership, domain, macs_domain, keys, usig, requests, access, seen, member })
     }
 
     /// The same in the eyes of this member, whose key it is: vectors of MACs convince it of its own
@@ -273,8 +275,8 @@ impl GroupVerifier {
     fn all_maced(&self, pair_keys: &PairKeys, envelopes: &[&Envelope]) -> bool {
         envelopes.iter().all(|envelope| match &envelope.auth {
             RequestAuth::Macs(macs) => {
-                let domain = self.membership.macs_domain();
-                let statement = request_auth::request_statement(&domain, &envelope.digest);
+                let digest = &envelope.digest;
+                let statement = request_auth::request_statement(&self.macs_domain, digest);
                 pair_keys.check(self.keys.len(), &envelope.client, &statement, macs)
             }
             RequestAuth::Signature(_) | RequestAuth::Session(_) => false,

@@ -52,7 +52,8 @@ pub struct Crypto {
     /// Who may change the group. They sign, whatever other clients do.
     administrators: Vec<ClientId>,
     means: Means,
-    /// By which members signed in configurations for which clients made MACs.
+    /// For which clients made MACs: a configuration's number, and a key by which a member signs in
+    /// it.
     known_keys: Mutex<BTreeSet<(u64, [u8; 32])>>,
     /// Under which configuration the group begins.
     configuration: Digest,

@@ -427,7 +427,7 @@ fn former_secrets_are_erased() {
         });
         assert!((0..3).all(|id| kept(id) == (false, false, 1)), "each has one secret");
     }
-    // Who is away keeps the key that it has, and the group waits for nobody's word on that.
+    // A member that is away keeps its key, and the command does not wait for that member's answer.
     group.kill(2);
     let (said, code) = group.members(&["refresh"]);
     assert!(code == Some(0) && said.contains("3 members; former keys: 2 of 3 erased"), "{said}");

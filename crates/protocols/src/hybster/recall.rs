@@ -150,7 +150,13 @@ impl Hybster {
             return;
         }
         let mine = opening.message.author == self.frame.me;
+        let wanted = self.frame.view;
+        // What this replica wanted beyond the view is forgotten, also if the log has that it did:
+        // it came back once before, by `enter_accepted`.
         self.enter(opening);
+        if mutant!("hybster.comes-back-wanting-more") {
+            self.frame.view = wanted.max(view);
+        }
         past.said.clear();
         if !mine {
             past.say(Message::Enter { view, opening: digest });

@@ -195,10 +195,7 @@ impl Hybster {
         let reused = mutant!("hybster.slots-used-again");
         let taken_over = if reused { entry.start().base } else { entry.end() };
         self.frame.next_slot = taken_over.max(self.frame.stable.slot).next();
-        let wanted = self.frame.view;
-        let view = if mutant!("hybster.comes-back-wanting-more") { wanted } else { entry.view() };
-        // A log in which it came back once by `enter_accepted` has that it wanted more before.
-        (self.frame.view, self.frame.entered) = (view.max(entry.view()), entry.view());
+        (self.frame.view, self.frame.entered) = (entry.view(), entry.view());
         (self.phase, self.left, self.basis) = (Phase::Entered, entry.view(), None);
         (self.opening, self.later) = (Some(accepted), None);
         (self.own_enter, self.said) = (None, None);

@@ -74,6 +74,8 @@ impl<V: Variant> ChangesViews for ModSmart<V> {
         self.phase = Phase::Opening;
         let opening = Arc::new(opening);
         self.own.opened = Some(opening.clone());
+        // The window first: after a crash, this replica reads no batches back from outside it.
+        self.adopt(opening.checkpoint.clone(), out);
         if !mutant!("views.opened-from-memory") {
             self.persist_bound(&start, out);
         }

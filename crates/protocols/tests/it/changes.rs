@@ -56,9 +56,10 @@ fn a_member_that_names_the_key_of_another_is_found() {
     assert_eq!(mutant::with(bug, run).err(), Some("configuration"));
 }
 
-/// Two rules about requests when the next configuration begins. It may do so with a request of a
-/// round, and list other clients: what comes later in that round is checked once more. Members that
-/// were not ready keep their keys: MACs for the configuration before do not convince them either.
+/// Two rules about requests when the next configuration begins. The last request of an epoch and
+/// others may come in one round, and the next configuration may not list their clients: a replica
+/// checks the others once more. A member that was not ready keeps its key: MACs that a client made
+/// for the configuration before do not convince that member either.
 #[test]
 fn requests_for_the_configuration_before_are_found() {
     let config = SimConfig { requests: 60, ..config(Theme::Reconfiguration) };
@@ -77,8 +78,8 @@ fn of_crash_mode() -> &'static Descriptor {
     PROTOCOLS.iter().find(tolerates_crashes).expect("there is one")
 }
 
-/// In crash mode only the old primary voted for six batches, and the new one takes them over. Both
-/// lose power, and the old one its disk.
+/// In crash mode only the old primary has accepted six batches, and the new primary takes them
+/// over. Both lose power, and the old one its disk.
 #[test]
 fn a_primary_that_opens_a_view_with_batches_in_memory_is_found() {
     let config = SimConfig { requests: 60, ..config(Theme::Reconfiguration) };

@@ -97,7 +97,7 @@ fn who_joined_a_view_and_crashed_can_move_on() {
 
 /// r2 wants view 5 when it hears how r1 opened view 4, and crashes when its log has that it
 /// accepted this, and not yet that it left by it. r0, which wanted view 5 too, is silent from then
-/// on. It may crash again before it says anything.
+/// on. It may crash again before anybody hears from it.
 fn accepted_late_and_crashed(times: usize) -> bool {
     let mut group: Group<Hybster> = Group::new(None, tuning());
     // r2 hears that all ask, and nothing else.
@@ -140,6 +140,8 @@ fn who_accepted_a_view_late_and_crashed_can_move_on() {
     }
     let lost = asserted("hybster.comes-back-on-its-way", || accepted_late_and_crashed(1));
     assert!(lost.contains("cannot say why"), "{lost}");
+    let wants_more = Some("hybster.comes-back-wanting-more");
+    assert!(mutant::with(wants_more, || accepted_late_and_crashed(1)));
     asserted("hybster.comes-back-wanting-more", || accepted_late_and_crashed(2));
 }
 

@@ -498,13 +498,11 @@ impl World<'_> {
     /// Whether a replica may refuse a client's request because the client made its MACs for another
     /// configuration. The client hears of that, and makes others.
     fn shares_other_keys(&self, index: usize, address: Address, why: Reject) -> bool {
+        // What a replica passes on has convinced that replica in the same configuration.
+        let Address::Client(client) = address else { return false };
         let number = self.replicas[index].members.number();
         let is_behind = |client: &Client<'_>| client.node.configuration() != number;
-        let differs = match address {
-            Address::Client(client) => self.clients.get(usize::from(client)).is_none_or(is_behind),
-            // What it passes on convinced it in the same configuration.
-            Address::Replica(_) => return false,
-        };
+        let differs = self.clients.get(usize::from(client)).is_none_or(is_behind);
         let late = FOLLOWS_WITHIN + 1_000 * self.options.workload.follow_late_ms;
         let may_differ = differs || self.changed_at.is_some_and(|at| self.now < at + late);
         why == Reject::BadRequest && self.crypto.shares_keys() && may_differ

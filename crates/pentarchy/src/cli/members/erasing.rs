@@ -83,9 +83,31 @@ pub struct Erasing {
     /// Of the configuration.
     number: u64,
     members: BTreeMap<MemberId, Former>,
+    /// What the change left undone; none if it is not known what was before.
+    change: Option<Undone>,
+}
+
+/// What a change of the group could not do by itself.
+struct Undone {
+    /// Members that were not ready for it, and so sign by the key they had before.
     unready: Vec<MemberId>,
-    /// Those that the change removed.
+    /// Members that it removed.
     gone: Vec<MemberId>,
+}
+
+impl Undone {
+    fn of(before: &Configuration, configuration: &Configuration) -> Self {
+        let (before, members) = (&before.members, &configuration.members);
+        let signed_so = |it: &&MemberEntry| {
+            before.iter().any(|old| (old.id, old.signing) == (it.id, it.signing))
+        };
+        let stays = |old: &&MemberEntry| members.iter().any(|it| it.id == old.id);
+        let ids = |it: &MemberEntry| it.id;
+        Self {
+            unready: members.iter().filter(signed_so).map(ids).collect(),
+            gone: before.iter().filter(|old| !stays(old)).map(ids).collect(),
+        }
+    }
 }
 
 impl Erasing {
@@ -102,15 +124,9 @@ impl Erasing {
             let unasked = || Former::Unsaid("it was not asked yet".to_owned());
             (member.id, replica.map_or_else(unasked, |it| Former::of(it, number)))
         };
-        let members = configuration.members.iter();
-        let before = before.map_or(&[][..], |it| &it.members);
-        let signed_so = |it: &&MemberEntry| {
-            before.iter().any(|old| (old.id, old.signing) == (it.id, it.signing))
-        };
-        let unready = members.clone().filter(signed_so).map(|it| it.id).collect();
-        let stays = |old: &&MemberEntry| members.clone().any(|it| it.id == old.id);
-        let gone = before.iter().filter(|old| !stays(old)).map(|it| it.id).collect();
-        Self { number, members: members.map(former).collect(), unready, gone }
+        let members = configuration.members.iter().map(former).collect();
+        let change = before.map(|before| Undone::of(before, configuration));
+        Self { number, members, change }
     }
 
     /// Asks all members.
@@ -143,16 +159,23 @@ impl Erasing {
         self.members.get(&member)
     }
 
-    /// Those that got another key, and do not say that they have no former ones.
+    /// Those that have former keys, or got another key and do not say that they have none.
     fn left(&self) -> impl Iterator<Item = (&MemberId, &Former)> {
-        let is_left =
-            |it: &(&MemberId, &Former)| *it.1 != Former::Erased && !self.unready.contains(it.0);
-        self.members.iter().filter(is_left)
+        self.members.iter().filter(|(id, former)| match former {
+            Former::Erased => false,
+            Former::Kept => true,
+            Former::Behind(_) | Former::Unsaid(_) => !self.is_unready(id),
+        })
     }
 
-    /// Those that were not ready for the change, and so sign by the key they had before.
-    pub fn unready(&self) -> &[MemberId] {
-        &self.unready
+    fn is_unready(&self, member: &MemberId) -> bool {
+        self.unready().is_some_and(|unready| unready.contains(member))
+    }
+
+    /// Those that were not ready for the change, and so sign by the key they had before; none if it
+    /// is not known what was before.
+    pub fn unready(&self) -> Option<&[MemberId]> {
+        self.change.as_ref().map(|change| &change.unready[..])
     }
 
     /// How many members have begun with the configuration.
@@ -162,7 +185,9 @@ impl Erasing {
 
     /// How many of them have no former keys.
     pub fn erased(&self) -> usize {
-        self.members.len() - self.unready.len() - self.left().count()
+        let is_erased =
+            |it: &(&MemberId, &Former)| *it.1 == Former::Erased && !self.is_unready(it.0);
+        self.members.iter().filter(is_erased).count()
     }
 
     fn counts(&self) -> String {
@@ -208,14 +233,15 @@ impl Erasing {
                      replace`), and destroy its folders: whoever finds f + 1\ndisks with the keys \
                      of one configuration can make up how that ended.";
         }
-        for MemberId(id) in &self.unready {
+        let Some(Undone { unready, gone }) = &self.change else { return text };
+        for MemberId(id) in unready {
             let _ = write!(
                 text,
                 "\n  member {id} was not ready, and signs by the key that it had before: give it \
                  another one\n  once it runs (`pentarchy members refresh`)"
             );
         }
-        for MemberId(id) in &self.gone {
+        for MemberId(id) in gone {
             let _ = write!(
                 text,
                 "\n  member {id} has left: it erases its keys and ends once it learns so; if it \
@@ -325,6 +351,13 @@ mod tests {
             }
             assert_eq!((erasing.left().count(), erasing.names().as_str()), (0, ""), "not awaited");
         }
+        // It has keys of an earlier change as well.
+        let text = erasing_after(Some(&before), &now, [ERASED, KEPT, ERASED]).text();
+        assert!(
+            text.contains("member 1 has begun, and has yet to erase its former keys"),
+            "{text}"
+        );
+        assert_eq!(erasing([ERASED; 3]).unready(), None, "nobody told what was before");
     }
 
     #[test]

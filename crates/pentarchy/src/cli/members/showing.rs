@@ -223,7 +223,7 @@ pub fn json_of(shown: &Shown, erasing: &Erasing) -> String {
         "members": configuration.members.iter().map(present).collect::<Vec<_>>(),
         "begun": erasing.begun(),
         "erased": erasing.erased(),
-        "unready": erasing.unready().iter().map(|id| id.0).collect::<Vec<_>>(),
+        "unready": erasing.unready().map(|ids| ids.iter().map(|id| id.0).collect::<Vec<_>>()),
         "pending": pending,
         "proposed": proposed.collect::<Vec<_>>(),
     })
