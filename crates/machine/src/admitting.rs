@@ -256,7 +256,7 @@ impl<D: Disk> Machine<'_, D> {
                 self.step(event, driver)?;
             }
         }
-        // What one client sent stays in its order.
+        // What one client sent stays in its order, unless pillars with threads check a part of it anew.
         let mut again = Vec::new();
         for checked in std::mem::take(&mut self.admission.checked) {
             again.append(&mut self.admit(checked, driver)?);

@@ -365,11 +365,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("modsmart.lock-not-in-log", "a lock is not in the log"),
     mutant("modsmart.cut-locks", "locks are lost with the log below a checkpoint"),
     mutant("modsmart.leaving-not-in-log", "that a view was left is not in the log"),
-    mutant(
-        "views.opened-from-memory",
-        "who opens a view keeps the batches that it takes over in memory only",
-    )
-    .scheduled(),
     mutant("modsmart.entry-not-in-log", "how a view was entered is not in the log"),
     mutant("modsmart-cft.decides-below-quorum", "one ACCEPT less than a majority decides"),
     mutant("modsmart-cft.lowest-lock-wins", "a view takes over the lock of the lowest view")
@@ -377,6 +372,21 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("modsmart-cft.lock-needs-witnesses", "a view forgets a lock that few others show"),
     mutant("modsmart-cft.accepts-before-durable", "an ACCEPT does not wait for the log"),
     mutant("modsmart-cft.proposal-is-no-lock", "a primary does not lock what it proposes"),
+    mutant(
+        "modsmart-cft.opened-from-memory",
+        "who opens a view keeps the batches that it takes over in memory only",
+    )
+    .scheduled(),
+    mutant(
+        "modsmart-cft.opens-outside-its-window",
+        "who opens a view keeps its batches before its window moves to them",
+    )
+    .scheduled(),
+    mutant(
+        "modsmart-cft.cut-bound-batches",
+        "the batches that a view takes over are lost with the log below a checkpoint",
+    )
+    .scheduled(),
     mutant("shuttle.client-believes-results", "a client needs no witness").scheduled(),
     mutant("shuttle.statement-without-configuration", "a tag counts in every configuration")
         .scheduled(),

@@ -2,10 +2,12 @@
 //! below: how the view was entered; above the checkpoint what this replica wrote, locked and knows
 //! to be decided, with the batches; and how far it has come in leaving for another view.
 
+use super::certificate::NewView;
 use super::record::Record;
 use super::replica::ModSmart;
 use super::variant::Variant;
 use crate::common::frame::hooks::LogCompaction;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pentarchy_core::digest::Digest;
 use pentarchy_core::ids::Slot;
@@ -20,14 +22,16 @@ impl<V: Variant> LogCompaction for ModSmart<V> {
         for slot in (self.window.low().0 + 1..=self.window.high().0).map(Slot) {
             self.persist_slot(slot, out);
         }
-        self.persist_bound(&self.start.clone(), out);
+        let opened = self.own.opened.clone().filter(|_| !self.frame.is_entered());
+        let opens = |it: Arc<NewView<V::Seal>>| it.start::<V>(self.frame.membership.quorums());
+        let starts = [Some(self.start.clone()), opened.clone().and_then(opens)];
+        for start in starts.iter().flatten().filter(|_| !mutant!("modsmart-cft.cut-bound-batches"))
+        {
+            self.persist_bound(start, out);
+        }
         if !self.frame.is_entered() {
             self.own.left.iter().for_each(|change| out.persist(Record::Leave(change.clone())));
-            if let Some(opening) = self.own.opened.clone() {
-                let start = opening.start::<V>(self.frame.membership.quorums());
-                start.iter().for_each(|start| self.persist_bound(start, out));
-                out.persist(Record::Open(opening));
-            }
+            opened.into_iter().for_each(|opening| out.persist(Record::Open(opening)));
         }
     }
 }

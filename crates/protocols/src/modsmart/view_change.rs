@@ -75,8 +75,10 @@ impl<V: Variant> ChangesViews for ModSmart<V> {
         let opening = Arc::new(opening);
         self.own.opened = Some(opening.clone());
         // The window first: after a crash, this replica reads no batches back from outside it.
-        self.adopt(opening.checkpoint.clone(), out);
-        if !mutant!("views.opened-from-memory") {
+        if !mutant!("modsmart-cft.opens-outside-its-window") {
+            self.adopt(opening.checkpoint.clone(), out);
+        }
+        if !mutant!("modsmart-cft.opened-from-memory") {
             self.persist_bound(&start, out);
         }
         out.persist(Record::Open(opening.clone()));

@@ -78,18 +78,6 @@ fn of_crash_mode() -> &'static Descriptor {
     PROTOCOLS.iter().find(tolerates_crashes).expect("there is one")
 }
 
-/// In crash mode only the old primary has accepted six batches, and the new primary takes them
-/// over. Both lose power, and the old one its disk.
-#[test]
-fn a_primary_that_opens_a_view_with_batches_in_memory_is_found() {
-    let config = SimConfig { requests: 60, ..config(Theme::Reconfiguration) };
-    let factories = factories_of(of_crash_mode());
-    let run = || run_seed(0x1_65a1_0441, &config, &factories).map_err(|it| it.broken.property);
-    assert_eq!(run().err(), None);
-    let bug = Some("views.opened-from-memory");
-    assert_eq!(mutant::with(bug, run).err(), Some("liveness"));
-}
-
 /// The first of so many worlds that a seeded bug breaks, and what names it.
 fn found(
     protocol: &'static Descriptor,

@@ -2,13 +2,13 @@
 //! for good: those who are left must come to a view that works.
 
 use crate::hand::{Group, Spoken, envelope};
-use pentarchy_core::ids::{ReplicaId, View};
+use pentarchy_core::ids::{ReplicaId, Slot, View};
 use pentarchy_core::mutant;
-use pentarchy_core::protocol::Tuning;
+use pentarchy_core::protocol::{Protocol as _, Tuning};
 use pentarchy_protocols::hybster::{self, Hybster};
 use pentarchy_protocols::minbft::MinBft;
 use pentarchy_protocols::minzyzzyva::MinZyzzyva;
-use pentarchy_protocols::modsmart::{self, ModSmart};
+use pentarchy_protocols::modsmart::{self, CrashModSmart, ModSmart};
 use pentarchy_protocols::pbft::{self, Pbft};
 use pentarchy_protocols::zyzzyva::Zyzzyva;
 use pentarchy_sim::checker::moving_on;
@@ -186,6 +186,70 @@ fn who_lost_power_on_entering_a_view_votes_there() {
     votes::<Pbft>(&["commit"], is_entry);
     let is_entry = |record: &_| matches!(record, modsmart::Record::Enter(_));
     votes::<ModSmart>(&["accept"], is_entry);
+}
+
+/// r0 proposes slot 17, and only r1 gets the batch, from r0 when r1 opens view 1, which takes it
+/// over. r1 loses power before it has entered that view, maybe with the state at slot 16 still
+/// missing, and r0 does not come back. Then r2 is all that r1 can order with, and r1 must still
+/// have the batch.
+fn opened_and_lost_power(lags: bool, keeps_again: bool) -> bool {
+    let mut group: Group<CrashModSmart> = Group::new(None, tuning());
+    let is_unheard = move |to, kind| {
+        let is_order = matches!(kind, "propose" | "accept" | "decided");
+        lags && to == 1 && (is_order || matches!(kind, "checkpoint" | "stable"))
+    };
+    group.drops = Box::new(move |_, to, kind| is_unheard(to, kind));
+    for number in 1..=16 {
+        group.request(0, &envelope(1, 1, &[number], 8));
+        group.run(10);
+    }
+    let stable = if lags { Slot(0) } else { Slot(16) };
+    let core = group.nodes[1].core.as_ref().expect("it is correct");
+    assert_eq!(core.status().stable, stable);
+    group.drops = Box::new(move |from, to, kind| match kind {
+        "propose" | "accept" | "new_view" | "decided" => true,
+        "view_change" => from == 2,
+        _ => is_unheard(to, kind),
+    });
+    group.request(0, &envelope(1, 1, &[17], 8));
+    group.run(10);
+    group.nodes[1].disk_is_slow = true;
+    group.fetches_nothing = true;
+    for id in [0, 2] {
+        group.say(id, &[0, 1, 2], CrashModSmart::ask(View(1)));
+    }
+    // Its NEW-VIEW waits for the disk.
+    let opened = (0..40).find_map(|_| {
+        group.run(5);
+        let mut log = group.nodes[1].log.iter();
+        let opened = log.position(|record| matches!(record, modsmart::Record::Open(_)));
+        opened.is_none().then(|| group.sync(1));
+        opened
+    });
+    let opened = opened.expect("it opened view 1");
+    if keeps_again {
+        group.log_again(1);
+    } else {
+        group.nodes[1].log.truncate(opened + 1);
+    }
+    group.fetches_nothing = false;
+    group.nodes[0].core = None;
+    group.queue.clear();
+    group.start(1);
+    goes_on(&mut group)
+}
+
+#[test]
+fn who_opened_a_view_and_lost_power_has_its_batches() {
+    for (lags, keeps_again) in [(false, false), (true, false), (false, true), (true, true)] {
+        assert!(opened_and_lost_power(lags, keeps_again), "{lags}, {keeps_again}");
+    }
+    let is_lost = |bug, (lags, keeps_again)| {
+        !mutant::with(Some(bug), || opened_and_lost_power(lags, keeps_again))
+    };
+    assert!(is_lost("modsmart-cft.opened-from-memory", (false, false)));
+    assert!(is_lost("modsmart-cft.opens-outside-its-window", (true, false)));
+    assert!(is_lost("modsmart-cft.cut-bound-batches", (false, true)));
 }
 
 /// Views end one after the other, and each has ordered something. How many milliseconds it then
