@@ -6,8 +6,8 @@
 //! device betrays that key. A list of *MACs*, one for each replica, is cheaper but convinces each
 //! replica of its own entry only: a client who makes some entries right and some wrong can have
 //! correct replicas disagree about its requests and depose a correct primary (Clement et al.,
-//! *Making Byzantine fault tolerant systems tolerate Byzantine faults*, NSDI 2009). It is for groups
-//! whose clients fail only by accident.
+//! *Making Byzantine fault tolerant systems tolerate Byzantine faults*, NSDI 2009). It is for
+//! groups whose clients fail only by accident.
 //!
 //! All cover the envelope's digest, bound to format version and group; MACs also to the group's
 //! configuration ([`Membership::macs_domain`]).

@@ -256,7 +256,8 @@ impl<D: Disk> Machine<'_, D> {
                 self.step(event, driver)?;
             }
         }
-        // What one client sent stays in its order, unless pillars with threads check a part of it anew.
+        // What one client sent stays in its order, unless threads of pillars check a part of it
+        // once more.
         let mut again = Vec::new();
         for checked in std::mem::take(&mut self.admission.checked) {
             again.append(&mut self.admit(checked, driver)?);
