@@ -4,6 +4,7 @@ use super::case::{OUTSTANDING_MAX, Workload};
 use super::compare::CompareArgs;
 use super::conditions::{ConditionArgs, Load};
 use super::faults::args::FaultBench;
+use super::paper::PaperArgs;
 use super::plan::{CLIENTS_MAX, Plan, Timing, parse_rate, parse_seconds};
 use super::protocols::ProtocolsArgs;
 use super::saturate::args::SaturateArgs;
@@ -84,6 +85,8 @@ pub enum BenchCommand {
     Saturate(Box<SaturateArgs>),
     /// Measure all protocols beside each other and one unreplicated server
     Protocols(ProtocolsArgs),
+    /// Show a paper's tables and figures beside what this machine gives
+    Paper(PaperArgs),
     /// Compute the latency of all protocols over links of 1 to 50 ms, in virtual time
     Wan(WanArgs),
     /// How much one replica orders, on one processor and on several, fed from memory

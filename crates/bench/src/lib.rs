@@ -16,6 +16,7 @@
 //! | `disk` | what the disk under the logs does by itself |
 //! | `sample`, `stats` | what a measurement found; figures over repeats |
 //! | `protocols` | all protocols beside each other: `bench protocols` |
+//! | `paper` | the papers' tables and figures beside ours: `bench paper` |
 //! | `wan` | latency over slow links, in virtual time: `bench wan` |
 //! | `scaling` | how far pillars go on side by side: `bench ordering`, `bench model` |
 //! | `overload` | what too much load costs: `bench overload` |
@@ -46,6 +47,7 @@ mod machine;
 mod measure;
 mod operations;
 mod overload;
+mod paper;
 mod plan;
 mod process;
 mod protocols;
@@ -75,6 +77,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
         Some(BenchCommand::Fault(command)) => return faults::run(command),
         Some(BenchCommand::Saturate(saturate)) => return saturate::run(saturate),
         Some(BenchCommand::Protocols(protocols)) => return protocols::run(protocols),
+        Some(BenchCommand::Paper(paper)) => return paper::run(paper),
         Some(BenchCommand::Wan(wan)) => return wan::run(wan),
         Some(BenchCommand::Ordering(ordering)) => return scaling::ordering::run(ordering),
         Some(BenchCommand::Model(model)) => return scaling::model::run(model),

@@ -122,6 +122,19 @@ pub enum LoadChoice {
     One,
 }
 
+impl LoadChoice {
+    /// With so many clients where there are many.
+    pub fn case(self, clients: usize) -> Case {
+        let (workload, clients, outstanding) = match self {
+            Self::Pipelined => (Workload::Pipelined, PIPELINED_CLIENTS, OUTSTANDING),
+            Self::Many => (Workload::Closed, clients, 1),
+            Self::One => (Workload::Closed, 1, 1),
+        };
+        let case = Case { workload, clients, outstanding, ..Case::PLAIN };
+        Case { drivers: drivers(case.keys().0, false), ..case }
+    }
+}
+
 /// How many requests a batch may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Batch {
@@ -220,21 +233,9 @@ impl ProtocolsArgs {
     }
 
     fn case(&self, load: LoadChoice) -> Case {
-        let (workload, clients, outstanding) = match load {
-            LoadChoice::Pipelined => (Workload::Pipelined, PIPELINED_CLIENTS, OUTSTANDING),
-            LoadChoice::Many => (Workload::Closed, self.clients, 1),
-            LoadChoice::One => (Workload::Closed, 1, 1),
-        };
-        let case = Case {
-            workload,
-            payload: self.payload,
-            request_auth: self.request_auth.into(),
-            clients,
-            outstanding,
-            crash: self.crash_backup,
-            ..Case::PLAIN
-        };
-        Case { drivers: drivers(case.keys().0, false), ..case }
+        let request_auth = self.request_auth.into();
+        let (payload, crash) = (self.payload, self.crash_backup);
+        Case { payload, request_auth, crash, ..load.case(self.clients) }
     }
 
     const fn timing(&self) -> Timing {

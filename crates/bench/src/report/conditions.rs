@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::fmt;
 
 /// In words and numbers, as a part of `--json`.
-#[derive(Serialize, Debug)]
+#[derive(Serialize, PartialEq, Eq, Debug)]
 pub struct Conditions {
     /// Bytes that a request carries, or a value that is written.
     pub request_bytes: usize,

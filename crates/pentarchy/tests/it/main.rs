@@ -5,6 +5,7 @@ mod backup;
 mod bench;
 mod bench_faults;
 mod bench_more;
+mod bench_paper;
 mod bench_protocols;
 mod bench_scaling;
 mod bench_wan;
