@@ -1,5 +1,5 @@
-//! The options of `bench changes`, `bench failover`, `bench faults`, `bench recovery` and `bench
-//! soak`.
+//! The options of `bench changes`, `bench failover`, `bench faults`, `bench life`, `bench recovery`
+//! and `bench soak`.
 
 use crate::overload::OverloadArgs;
 use crate::plan::parse_seconds;
@@ -24,6 +24,8 @@ pub enum FaultBench {
     Faults(TimelineArgs),
     /// Measure how long a replica that was away takes to catch up, and what that costs
     Recovery(RecoveryArgs),
+    /// Live through ten minutes in which members join, crash, return and leave
+    Life(LifeArgs),
     /// Watch the memory of replicas under load while one of them is frozen
     Soak(SoakArgs),
     /// Measure throughput and fairness when more is asked than can be done
@@ -187,6 +189,33 @@ pub struct RecoveryArgs {
     pub json: Option<PathBuf>,
 }
 
+/// `bench life`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pentarchy bench life --svg life.svg --json life.json\n  \
+    pentarchy bench life --scale 0.1 --durability sync\n\n\
+    In the ten minutes of --scale 1 a machine joins after 120 s, the primary is killed after\n\
+    240 s and started again after 370 s, and a member leaves after 510 s.\n\
+    Exit code 1 if a client had an error, or a result or a list was not what it had written.")]
+pub struct LifeArgs {
+    #[command(flatten)]
+    pub group: GroupArgs,
+    /// How long, as a part of ten minutes
+    #[arg(long, default_value_t = 1.0, value_name = "PART", value_parser = parse_scale)]
+    pub scale: f64,
+    /// Clients, each with its own key and one operation outstanding
+    #[arg(long, default_value_t = 30, value_name = "N", value_parser = at_least_one(100))]
+    pub clients: usize,
+    /// What outlives a replica's process
+    #[arg(long, value_enum, default_value = "memory", value_name = "WHAT")]
+    pub durability: DurabilityChoice,
+    /// Also draw the throughput to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Also write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
 /// `bench soak`.
 #[derive(Args)]
 #[command(after_help = "Example:\n  pentarchy bench soak --minutes 10 --svg soak.svg\n\n\
@@ -224,6 +253,11 @@ fn parse_watch(text: &str) -> Result<Duration, String> {
         return Err("it takes a second to see whether a group answers again".to_owned());
     }
     Ok(watch)
+}
+
+fn parse_scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse().ok().filter(|scale| (0.01..=10.0).contains(scale));
+    scale.ok_or_else(|| format!("{text:?} is not a number from 0.01 to 10"))
 }
 
 fn parse_minutes(text: &str) -> Result<Duration, String> {

@@ -14,11 +14,14 @@ use pentarchy_cluster::protocols;
 use pentarchy_console::failure::{Failure, Outcome};
 use pentarchy_console::folder::Part;
 use pentarchy_console::options::GroupArgs;
+use pentarchy_console::status;
+use pentarchy_console::status::report::ClusterReport;
 use pentarchy_console::supervisor::{Supervisor, last_line, take_ports};
 use pentarchy_core::change::{Change, Shown};
 use pentarchy_core::ids::MemberId;
 use pentarchy_io::ports::Taken;
 use pentarchy_protocols::Descriptor;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -54,8 +57,10 @@ impl Prepared {
 pub struct ChangingGroup {
     /// What clients must know of the group, as it was before its last change.
     pub config: ClusterConfig,
-    /// The protocol with which it began.
+    /// The protocol with which it began, ...
     first: String,
+    /// ... and the last of its members then.
+    last: MemberId,
     administrator: Administrator,
     // In this order: the processes end before their ports are given back and their folder removed.
     supervisor: Supervisor,
@@ -81,8 +86,9 @@ impl ChangingGroup {
         let supervisor = Supervisor::default();
         let config = cluster.config;
         let first = config.protocol.clone();
+        let last = MemberId(u32::try_from(n - 1).unwrap_or(u32::MAX));
         let mut group =
-            Self { config, first, administrator, supervisor, ports, started: 0, folder };
+            Self { config, first, last, administrator, supervisor, ports, started: 0, folder };
         for id in 0..n {
             let keys = group.folder.path().join(format!("replica-{id}"));
             group.start_replica(&keys, &["--id", &id.to_string()])?;
@@ -168,6 +174,65 @@ impl ChangingGroup {
     pub fn left(&self) -> Outcome<Prepared> {
         let oldest = self.oldest()?;
         self.altered(&Alteration { leaves: oldest.as_slice(), ..Alteration::default() })
+    }
+
+    /// The change after which the last of the members that began is none any more.
+    pub fn left_by_last(&self) -> Outcome<Prepared> {
+        self.altered(&Alteration { leaves: &[self.last], ..Alteration::default() })
+    }
+
+    /// Kills the process of whoever is primary, and waits until it has ended.
+    pub fn kill_primary(&mut self) -> Outcome {
+        let report = self.report()?;
+        let primary = report.replicas.iter().find(|replica| replica.known.role == "primary");
+        let pid = primary.and_then(|replica| replica.answer.get("pid")?.as_i64());
+        let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        let Some(pid) = pid else { return Err(self.failed(&"no replica says that it is primary")) };
+        kill_process(pid, Signal::KILL)
+            .map_err(|error| Failure::Unwell(format!("cannot kill the primary: {error}")))?;
+        while self.supervisor.deaths().is_empty() {
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Starts again what was killed, and waits until all members have caught up with each other.
+    pub fn revive(&mut self, interrupt: &Interrupt) -> Outcome {
+        self.write_where_it_is()?;
+        self.supervisor.revive()?;
+        let begun = Instant::now();
+        while !self.report()?.level {
+            if begun.elapsed() > CHANGE_LIMIT {
+                let seconds = CHANGE_LIMIT.as_secs();
+                return Err(self.failed(&format!("not all have caught up after {seconds} s")));
+            }
+            interrupt.sleep(LATER_LOOK)?;
+        }
+        Ok(())
+    }
+
+    /// Fails if members have different states at one checkpoint, or do not catch up.
+    pub fn assert_level(&self) -> Outcome {
+        let begun = Instant::now();
+        loop {
+            let report = self.report()?;
+            if report.diverged {
+                return Err(self.failed(&"members have different states at one checkpoint"));
+            }
+            if report.level {
+                return Ok(());
+            }
+            if begun.elapsed() > LIMIT {
+                return Err(self.failed(&"the members have not caught up with each other"));
+            }
+            std::thread::sleep(LATER_LOOK);
+        }
+    }
+
+    /// What all members say.
+    fn report(&self) -> Outcome<ClusterReport> {
+        let present = status::present(self.config.clone(), None)?;
+        Ok(status::ask(&status::connect(&present, None)?))
     }
 
     fn oldest(&self) -> Outcome<Option<MemberId>> {

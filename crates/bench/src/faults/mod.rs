@@ -1,11 +1,11 @@
-//! `bench failover`, `bench faults`, `bench recovery`, `bench soak`, `bench changes`: what faults
-//! and changes cost. A local cluster of real processes, counting clients, and a replica that is
-//! broken and healed, or that another one follows, while they count.
+//! `bench failover`, `bench faults`, `bench recovery`, `bench soak`, `bench changes`, `bench life`:
+//! what faults and changes cost. A local cluster of real processes, clients that check what they
+//! are told, and a replica that is broken and healed, or that another one follows, meanwhile.
 //!
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`args`] | options |
-//! | [`failover`], [`timeline`], [`recovery`], [`soak`], [`changes`] | the commands, each a file |
+//! | [`failover`], [`timeline`], [`recovery`], [`soak`], [`changes`], [`life`] | the commands |
 //! | [`cluster`], [`changing`] | the cluster that is broken, and the group that changes |
 //! | [`fill`] | what the group stores before |
 //! | [`count`], [`record`] | clients that count and check the count; when what was completed |
@@ -19,6 +19,7 @@ mod cluster;
 mod count;
 mod failover;
 mod fill;
+mod life;
 mod pauses;
 mod record;
 mod recovery;
@@ -48,6 +49,7 @@ pub fn run(command: &FaultBench) -> Outcome {
         FaultBench::Changes(args) => changes::run(args, &interrupt),
         FaultBench::Failover(args) => failover::run(args, &interrupt),
         FaultBench::Faults(args) => timeline::run(args, &interrupt),
+        FaultBench::Life(args) => life::run(args, &interrupt),
         FaultBench::Recovery(args) => recovery::run(args, &interrupt),
         FaultBench::Soak(args) => soak::run(args, &interrupt),
         FaultBench::Overload(args) => super::overload::run(args, &interrupt),

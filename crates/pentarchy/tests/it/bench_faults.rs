@@ -152,3 +152,24 @@ fn no_cluster_outlives_the_command() {
         eventually("all processes are gone", || !processes.iter().any(|pid| is_alive(*pid)));
     }
 }
+
+/// What the figure of the paper has, in six seconds.
+#[test]
+fn a_life_has_all_its_events_and_loses_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [svg, path] = ["life.svg", "life.json"].map(|name| folder.path().join(name));
+    let words = ["bench", "life", "--scale", "0.01", "--protocol", EXAMPLES.signed.rules.name];
+    let files = ["--clients", "6", "--svg", text(&svg), "--json", text(&path)];
+    let output = run(&[&words[..], &files].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let json: Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
+    let kinds: Vec<_> =
+        json["events"].as_array().expect("a list").iter().map(|it| &it["kind"]).collect();
+    assert_eq!(kinds, ["begin", "join", "crash", "return", "leave"]);
+    let verdict = &json["verdict"];
+    assert!(verdict["completed"].as_u64() > Some(0), "{verdict}");
+    assert_eq!([&verdict["wrong"], &verdict["wrong_lists"]], [&Value::from(0); 2], "{verdict}");
+    assert_eq!(verdict["lists"].as_u64(), Some(6 * 8), "{verdict}");
+    let svg = std::fs::read_to_string(svg).expect("a picture");
+    assert!(svg.contains("6 clients that keep lists"), "{svg}");
+}
