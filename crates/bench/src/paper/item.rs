@@ -69,6 +69,9 @@ pub struct Measured {
     /// Sizes of request and reply, where a row does not say.
     #[serde(default = "nothing", deserialize_with = "payload")]
     pub payload: Payload,
+    /// Keys of the store, from which clients read and to which they write values of the reply's
+    /// size; the service does nothing where there are none.
+    pub keys: Option<usize>,
     /// A backup is killed before anything is measured.
     #[serde(default)]
     pub crash: bool,
@@ -92,6 +95,9 @@ pub struct Row {
     /// Sizes of request and reply.
     #[serde(default, deserialize_with = "some_payload")]
     pub payload: Option<Payload>,
+    /// Percentage of operations that read from the store, by the protocol's fast path.
+    #[serde(default)]
+    pub reads: u8,
     /// Requests that a batch may hold; all that wait if it does not say.
     pub batch: Option<usize>,
     /// The paper's figure, in [`Figure::unit`]; none if its text does not give it.

@@ -2,7 +2,7 @@
 //! unreplicated server in turn with them.
 
 use super::item::{Item, Measured, Row, Shown};
-use crate::case::{Case, System};
+use crate::case::{Case, KeyChoice, Service, System};
 use crate::conditions::{PlannedCase, replicated};
 use crate::plan::{Plan, Timing};
 use pentarchy_console::failure::Outcome;
@@ -36,9 +36,12 @@ impl Measured {
     pub fn case(&self, row: &Row) -> Case {
         let request_auth = self.request_auth.into();
         let payload = row.payload.unwrap_or(self.payload);
+        let uniform = |keys| Service::Kv { keys, choice: KeyChoice::Uniform };
         Case {
             payload,
             request_auth,
+            service: self.keys.map_or(Service::Null, uniform),
+            reads: row.reads,
             crash: self.crash,
             batch: row.batch,
             ..self.load.case(CLIENTS)
